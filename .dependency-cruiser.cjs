@@ -1,7 +1,7 @@
-const driver = "(^|/)node_modules/(@types/)?better-sqlite3/";
-const factory = "^src/store/sqlite/index\\.ts$";
+const driver = "(^|/)node_modules/(@types/)?(better-sqlite3|pg)/";
+const factory = "^src/store/(sqlite|postgres)/index\\.ts$";
 const door = "^src/testing-internal\\.ts$";
-const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister)\\.ts$";
+const mayBuildTheStore = "^src/(saver|postgres/(index|saver)|turns/checkpoint-persister)\\.ts$";
 const importer = "^src/import/import-official\\.ts$";
 const officialFile = "^src/store/[^/]+/official-file\\.ts$";
 const salvager = "^src/maintenance/salvage\\.ts$";
@@ -44,7 +44,7 @@ module.exports = {
     {
       name: "driver-stays-in-its-store",
       severity: "error",
-      comment: "better-sqlite3 is spoken inside src/store/<engine>/ only.",
+      comment: "better-sqlite3 and pg are spoken inside src/store/<engine>/ only.",
       from: { path: "^src/", pathNot: ["^src/store/[^/]+/", "^src/turns/checkpoint-persister\\.ts$"] },
       to: { path: driver },
     },

@@ -84,7 +84,7 @@ export default defineConfig(
         {
           patterns: [
             {
-              regex: "^\\.{1,2}/(.*/)?src(/(?!((import/|maintenance/|report/|testing/)?index|testing-internal)$)|$)",
+              regex: "^\\.{1,2}/(.*/)?src(/(?!((import/|maintenance/|postgres/|report/|testing/)?index|testing-internal)$)|$)",
               message: "What isn't public is imported from src/testing-internal.ts.",
             },
           ],

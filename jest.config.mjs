@@ -2,6 +2,8 @@
 export default {
   testEnvironment: "node",
   testMatch: ["<rootDir>/__tests__/**/*.test.ts"],
+  // jest.postgres.config.mjs has these.
+  testPathIgnorePatterns: ["/node_modules/", "/__tests__/postgres/"],
   modulePathIgnorePatterns: ["<rootDir>/dist/", "<rootDir>/.tmp/"],
   setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts", "<rootDir>/__tests__/setup/seed.ts"],
   testTimeout: 30_000,
@@ -21,7 +23,7 @@ export default {
   moduleNameMapper: {
     "^langgraph-checkpoint-turns$": "<rootDir>/src/index.ts",
     "^langgraph-checkpoint-turns/checkpoint-file$": "<rootDir>/src/report/index.ts",
-    "^langgraph-checkpoint-turns/(import|maintenance|testing)$": "<rootDir>/src/$1/index.ts",
+    "^langgraph-checkpoint-turns/(import|maintenance|postgres|testing)$": "<rootDir>/src/$1/index.ts",
     // `./x.js` may name the source file `./x.ts`; a file that is really called `.js` comes first.
     "^(\\.{1,2}/.*)\\.js$": ["$1.js", "$1.ts"],
   },

@@ -4,6 +4,24 @@ import { fileURLToPath } from "node:url";
 /** Suites that the short lane leaves out: they prove what is shipped, or how things are after hours. Each of their requirements has another test. */
 export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "docs/package", "docs/testing"];
 
+/** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
+export const POSTGRES_SUITES = [
+  "postgres/*",
+  "concurrency/lease",
+  "crash/crash-matrix",
+  "differential/*",
+  "drain/*",
+  "effects/*",
+  "integrity/verify",
+  "langgraph/*",
+  "retention/{keep-tasks,retention,tombstones}",
+  "rewind/*",
+  "runner/requirements-*",
+  "s1/*",
+  "store/threads",
+  "turns/*",
+];
+
 const folder = new URL("./__tests__/", import.meta.url);
 const tests = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
 const asks = (name) => readFileSync(new URL(name.replaceAll("\\", "/"), folder), "utf8").includes('/lane"');

@@ -6,6 +6,7 @@ const entries = {
   "checkpoint-file": "src/report/index.ts",
   import: "src/import/index.ts",
   maintenance: "src/maintenance/index.ts",
+  postgres: "src/postgres/index.ts",
   testing: "src/testing/index.ts",
 };
 
@@ -42,5 +43,5 @@ export default defineConfig({
       },
     },
   ],
-  external: ["langgraph-checkpoint-turns", /^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^markdown-it($|\/)/],
+  external: ["langgraph-checkpoint-turns", /^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^pg$/, /^markdown-it($|\/)/],
 });

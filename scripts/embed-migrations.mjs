@@ -1,19 +1,20 @@
 /**
- * Writes the SQL files of migrations/sqlite/ into a TypeScript module, so that a bundler carries them along.
+ * Writes the SQL files of migrations/<engine>/ into a TypeScript module per engine, so that a bundler carries them along.
  *
- *   node scripts/embed-migrations.mjs           write src/store/sqlite/migrations.generated.ts if it changed
- *   node scripts/embed-migrations.mjs --check   exit 1 if it is out of date
+ *   node scripts/embed-migrations.mjs           write src/store/<engine>/migrations.generated.ts if it changed
+ *   node scripts/embed-migrations.mjs --check   exit 1 if one is out of date
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
-export const migrationsFolder = path.join(root, "migrations", "sqlite");
-export const generatedFile = path.join(root, "src", "store", "sqlite", "migrations.generated.ts");
+const ENGINES = ["sqlite", "postgres"];
+const folderOf = (engine) => path.join(root, "migrations", engine);
+const generatedFile = (engine) => path.join(root, "src", "store", engine, "migrations.generated.ts");
 
 /** Reads `NNNN_name.sql` files: numbered 1, 2, 3 … without a gap, none empty. */
-export function readMigrations(folder = migrationsFolder) {
+export function readMigrations(folder = folderOf("sqlite")) {
   const migrations = readdirSync(folder)
     .filter((file) => file.endsWith(".sql"))
     .sort()
@@ -24,7 +25,7 @@ export function readMigrations(folder = migrationsFolder) {
       if (sql === "\n") throw new Error(`migration "${file}": expected SQL; found an empty file`);
       return { version: Number(match[1]), name: match[2], sql };
     });
-  if (migrations.length === 0) throw new Error("expected at least one migration in migrations/sqlite; found none");
+  if (migrations.length === 0) throw new Error("expected at least one migration; found none");
   migrations.forEach(({ version, name }, index) => {
     if (version !== index + 1) throw new Error(`migration "${name}": expected number ${index + 1}; found ${version}`);
   });
@@ -32,12 +33,12 @@ export function readMigrations(folder = migrationsFolder) {
 }
 
 /** The text of the generated module; the same migrations always give the same text. */
-export function renderMigrations(migrations = readMigrations()) {
+export function renderMigrations(migrations = readMigrations(), engine = "sqlite") {
   const literal = (text) => "`" + text.replace(/[\\`]|\$(?=\{)/g, "\\$&") + "`";
   return [
-    "// Generated from migrations/sqlite/*.sql by `npm run migrations:embed`. Do not edit: change the SQL files instead.",
+    `// Generated from migrations/${engine}/*.sql by \`npm run migrations:embed\`. Do not edit: change the SQL files instead.`,
     "",
-    "export const sqliteMigrations: readonly { version: number; name: string; sql: string }[] = [",
+    `export const ${engine}Migrations: readonly { version: number; name: string; sql: string }[] = [`,
     ...migrations.flatMap(({ version, name, sql }) => [
       "  {",
       `    version: ${version},`,
@@ -51,17 +52,21 @@ export function renderMigrations(migrations = readMigrations()) {
 }
 
 function main() {
-  const text = renderMigrations();
-  const isCurrent = existsSync(generatedFile) && readFileSync(generatedFile, "utf8") === text;
-  if (isCurrent) return;
-  const name = path.relative(root, generatedFile);
+  for (const engine of ENGINES) embed(engine);
+}
+
+function embed(engine) {
+  const text = renderMigrations(readMigrations(folderOf(engine)), engine);
+  const file = generatedFile(engine);
+  if (existsSync(file) && readFileSync(file, "utf8") === text) return;
+  const name = path.relative(root, file);
   if (process.argv.includes("--check")) {
     console.error(`${name} is out of date; run: npm run migrations:embed`);
     process.exitCode = 1;
     return;
   }
-  mkdirSync(path.dirname(generatedFile), { recursive: true });
-  writeFileSync(generatedFile, text);
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, text);
   console.log(`wrote ${name}`);
 }
 

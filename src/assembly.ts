@@ -15,7 +15,6 @@ import { type RewindParts, Rewinds, rewound } from "./rewind/rewinds";
 import { checkedId } from "./run-config";
 import { Saving } from "./saving";
 import { UserSerde } from "./serde";
-import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
 import { attachedGraph } from "./turns/attach";
 import { recordedGraphsOf } from "./turns/attached-graph";
@@ -30,8 +29,6 @@ import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
 import { Turns } from "./turns/turns";
 import { Values } from "./values";
-
-export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./store/sqlite";
 
 /** What a saver is made of. */
 export interface Assembly {
@@ -57,12 +54,11 @@ export interface Assembly {
   draining: Draining;
 }
 
-/** Opens the database and assembles a saver. @throws what opening throws */
-export function assembled(source: DatabaseHandle | string, options: ResolvedOptions): Assembly {
+/** Assembles a saver on a store. */
+export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const { logger, createId, clock } = options;
   const serde = options.serde && new UserSerde(options.serde);
   const events = new SaverEmitter(logger);
-  const store = openSqliteStore(source, options);
   const values = new Values(options, store);
   const draining = new Draining();
   const runs = new RunRegistry({ store, log: logger, createId, clock, draining });

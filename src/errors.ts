@@ -26,6 +26,8 @@ export type TurnsErrorCode =
   | "NOT_A_DATABASE"
   | "SCHEMA_TOO_NEW"
   | "SCHEMA_CONFLICT"
+  | "SCHEMA_OUTDATED"
+  | "UNSUPPORTED"
   | "THREAD_EXISTS"
   | "THREAD_FULL"
   | "THREAD_NOT_FOUND"

@@ -43,7 +43,7 @@ import { statusOf } from "./runner/status";
 import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
 import { effectsOfRun, type EffectsOfRun, isResume, repeats, unfinishedOf, unfinishedWork } from "./runner/last-run";
-import { TurnSaver } from "./saver";
+import { BaseTurnSaver } from "./base-saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
 import type { Turn } from "./turns/turn";
@@ -64,7 +64,7 @@ type EventStreamOptions = Parameters<Runnable["streamEvents"]>[2];
  */
 export class GraphRunner<G extends RunnableGraph> {
   readonly graph: G;
-  readonly saver: TurnSaver;
+  readonly saver: BaseTurnSaver;
   readonly #pregel: PregelLike;
   readonly #options: CheckedRunnerOptions;
 
@@ -90,7 +90,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** The saver's events, including this runner's `drift`. */
-  get events(): TurnSaver["events"] {
+  get events(): BaseTurnSaver["events"] {
     return this.saver.events;
   }
 
@@ -484,8 +484,8 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 }
 
-function saverOf(pregel: PregelLike): TurnSaver {
-  if (pregel.checkpointer instanceof TurnSaver) return pregel.checkpointer;
+function saverOf(pregel: PregelLike): BaseTurnSaver {
+  if (pregel.checkpointer instanceof BaseTurnSaver) return pregel.checkpointer;
   throw new TurnsError("INVALID_GRAPH", {
     problem: `The graph of a GraphRunner must be compiled with a TurnSaver; its checkpointer is ${describe(pregel.checkpointer)}.`,
     remedy: "Compile it with builder.compile({ checkpointer: TurnSaver.fromPath(path) }).",

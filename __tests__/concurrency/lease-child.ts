@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, TurnSaver } from "../../src/index";
+import { effect, GraphRunner } from "../../src/index";
 import { SideEffects } from "../support/run-world";
+import { openSaver } from "../support/open-saver";
 
 /**
  * `lease-child.ts <db> <do> <stay> [others]`: runs or resumes thread "t", whose second node does two deeds. Stays there until the file
@@ -28,7 +29,7 @@ const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
 });
 const options = what === "off" ? ({ turns: "off", onCheckpointError: "continue" } as const) : {};
-const saver = TurnSaver.fromPath(path, {
+const saver = openSaver(path, {
   synchronous: "normal",
   logger: { debug() {}, info() {}, warn() {}, error() {} },
   ...options,

@@ -3,16 +3,18 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { effect, GraphRunner, TurnSaver, type TurnSaverOptions } from "../../src/index";
-import { openSqliteStore, setFailpointHandler, thisProcess, uptime, internalsOf } from "../../src/testing-internal";
+import { effect, GraphRunner, type TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { setFailpointHandler, thisProcess, uptime, internalsOf } from "../../src/testing-internal";
 import { SideEffects, State } from "../support/run-world";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
+import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options: TurnSaverOptions = {}): TurnSaver =>
-  TurnSaver.fromPath(path, { synchronous: "normal", logger: quiet, ...options });
+  openSaver(path, { synchronous: "normal", logger: quiet, ...options });
 const pause = (ms = 20): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const refusal = (work: Promise<unknown>): Promise<{ code?: string; data?: unknown }> =>
   work.then(
@@ -308,7 +310,8 @@ describe("the fence", () => {
   test("S2.9 what the new owner began again is not overwritten by the late outcome of the try before", async () => {
     const path = tempFile();
     const saver = open(path);
-    const late = openSqliteStore(path, { synchronous: "normal", busyTimeoutMs: 1_000 });
+    const other = open(path);
+    const late = internalsOf(other).store;
     const { runner } = runnerOn(saver, path, { idempotent: true });
     setFailpointHandler((at) => {
       if (at.startsWith("effect-outcome")) throw new Error("the outcome is not committed");
@@ -334,12 +337,12 @@ describe("the fence", () => {
       tries: 2,
     });
     expect(await late.settleEffect(row!.id, { ...failed, seen: begun })).toMatchObject({ status: "done", tries: 2 });
-    late.close();
+    other.close();
     saver.close();
   });
 });
 
-test("S6.3 a mark from before the machine was started does not lock a thread, no matter what its beat says", async () => {
+testOfFiles("S6.3 a mark from before the machine was started does not lock a thread, no matter what its beat says", async () => {
   const path = tempFile();
   const saver = open(path);
   const mark = (boot: string, beat: number): void =>

@@ -7,6 +7,7 @@ import { collect, quiet, thread, type Variant } from "../support/diff-harness";
 import { DAY, HOUR, JumpyClock, SECOND } from "./jumpy-clock";
 import { LONG } from "../support/lane";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const clock = new JumpyClock();
 const open = new Set<TurnSaver>();
@@ -18,7 +19,7 @@ afterEach(() => {
 });
 
 function saverOn(path: string, options: object = {}): TurnSaver {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
+  const saver = openSaver(path, { logger: quiet, ...options });
   open.add(saver);
   return saver;
 }

@@ -1,6 +1,6 @@
 import { Command } from "@langchain/langgraph";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { functionalGraph, Ledger, mixedGraph, pointAtCommits } from "./crash-graphs";
+import { openSaver } from "../support/open-saver";
 
 /** Runs a graph and dies at the n-th point by a real SIGKILL: `crash-child.ts <mixed|functional> <db> <ledger> <n> <durability>`. */
 const [which, dbPath = "", ledgerPath = "", killAt = "0", durability = "async"] = process.argv.slice(2);
@@ -10,7 +10,7 @@ const point = (): void => {
   count += 1;
   if (count === Number(killAt)) process.kill(process.pid, "SIGKILL");
 };
-const saver = TurnSaver.fromPath(dbPath);
+const saver = openSaver(dbPath);
 pointAtCommits(saver, point);
 const ledger = new Ledger(ledgerPath);
 const options = { threadId: "t", durability: durability as "async" | "sync" };

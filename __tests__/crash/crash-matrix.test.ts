@@ -2,11 +2,12 @@ import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Command } from "@langchain/langgraph";
-import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnsError, type TurnSaver } from "langgraph-checkpoint-turns";
 import { functionalGraph, Ledger, mixedGraph } from "./crash-graphs";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { points, runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 const CHILD = join(__dirname, "crash-child.ts");
 const AT_ONCE = 4;
@@ -87,7 +88,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
   const bodies = ["a", "b", "p", "j", "s1", "s2", "s3", "k1", "c1", "c2", "calls", "w1", "w2", "z"];
 
   beforeAll(async () => {
-    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const saver = openSaver(":memory:", { logger: quiet });
     const ledger = new Ledger(`${tempFile()}.ledger`);
     expected = await finishMixed(saver, ledger);
     for (const name of bodies) expect([name, ledger.count(`start ${name}`)]).toEqual([name, 1]);
@@ -102,7 +103,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("mixed", db, ledger.path, killAt)).toBe("killed");
       const begun = new Map(bodies.map((name) => [name, ledger.count(`start ${name}`)]));
-      const saver = TurnSaver.fromPath(db, { logger: quiet });
+      const saver = openSaver(db, { logger: quiet });
       const { done, inFlight } = await aftermath(saver);
       const result = await finishMixed(saver, ledger);
       expect(result).toEqual(expected);
@@ -127,7 +128,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("mixed", db, ledger.path, killAt, "sync")).toBe("killed");
-      const saver = TurnSaver.fromPath(db, { logger: quiet });
+      const saver = openSaver(db, { logger: quiet });
       const { done } = await aftermath(saver);
       const begun = new Map(bodies.map((name) => [name, ledger.count(`start ${name}`)]));
       expect(await finishMixed(saver, ledger)).toEqual(expected);
@@ -142,7 +143,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("functional", db, ledger.path, killAt)).toBe("killed");
-      const saver = TurnSaver.fromPath(db, { logger: quiet });
+      const saver = openSaver(db, { logger: quiet });
       const { done } = await aftermath(saver);
       const begun = new Map(["t1", "t2", "t3", "t4"].map((name) => [name, ledger.count(`start ${name}`)]));
       const runner = functionalGraph(saver, ledger, nowhere);

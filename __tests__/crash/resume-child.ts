@@ -1,7 +1,8 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, TurnsError } from "langgraph-checkpoint-turns";
+import { openSaver } from "../support/open-saver";
 
 /**
  * One of several processes that start a run on one thread at once: `resume-child.ts <db> <processes>`. They wait for each other, and the
@@ -18,7 +19,7 @@ async function until(prefix: string, count: number): Promise<void> {
 
 const mark = (prefix: string): void => writeFileSync(join(dirname(path), `${prefix}${process.pid}`), "");
 
-const saver = TurnSaver.fromPath(path);
+const saver = openSaver(path);
 const runner = new GraphRunner(
   new StateGraph(Annotation.Root({ x: Annotation<number>() }))
     .addNode("slow", async () => {

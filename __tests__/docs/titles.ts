@@ -32,9 +32,9 @@ function titlesOf(name: string, source: string): string[] {
   return titles;
 }
 
-/** `test`, `it` or `describe`, also where `.each(rows)` made it or it is `.concurrent`; of anything else (`test.skip`) no such name. */
+/** `test` (`testOfFiles` too), `it` or `describe`, also where `.each(rows)` made it or it is `.concurrent`; of anything else (`test.skip`) no such name. */
 function kindOf(callee: ts.Expression): string | undefined {
-  if (ts.isIdentifier(callee)) return callee.text;
+  if (ts.isIdentifier(callee)) return callee.text === "testOfFiles" ? "test" : callee.text;
   if (ts.isPropertyAccessExpression(callee) && callee.name.text === "concurrent") return kindOf(callee.expression);
   const made = ts.isCallExpression(callee) ? callee.expression : ts.isTaggedTemplateExpression(callee) ? callee.tag : undefined;
   if (made === undefined || !ts.isPropertyAccessExpression(made) || made.name.text !== "each") return undefined;

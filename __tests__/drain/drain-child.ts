@@ -1,6 +1,7 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, TurnSaver } from "../../src/index";
+import { effect, GraphRunner } from "../../src/index";
 import { SideEffects } from "../support/run-world";
+import { openSaver } from "../support/open-saver";
 
 /**
  * `drain-child.ts <db> <threads>`: resumes each thread, or begins it, all at once, until SIGTERM: then it drains. Prints a line of JSON when
@@ -8,7 +9,7 @@ import { SideEffects } from "../support/run-world";
  */
 const [path = "", threads = "0"] = process.argv.slice(2);
 const ledger = new SideEffects(`${path}.ledger`);
-const saver = TurnSaver.fromPath(path, { synchronous: "normal" });
+const saver = openSaver(path, { synchronous: "normal" });
 const State = Annotation.Root({
   thread: Annotation<string>(),
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),

@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { TurnSaver } from "../../src/index";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
 import { SideEffects } from "../support/run-world";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 jest.setTimeout(300_000);
 
@@ -63,7 +63,7 @@ test.each(Array.from({ length: runs(2, 8) }, (_, index) => 40 + index * 35))(
       ["a", "b", "c", "d", "x", "y"].flatMap((name) => [`thread ${index} ${name} begins`, `thread ${index} ${name} deed`]),
     ).flat();
     expect(ledger.all.toSorted()).toEqual(expected.toSorted());
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     expect((await saver.verify()).ok).toBe(true);
     for (let index = 0; index < THREADS; index += 1) expect(await saver.turns.liveRuns(`thread ${index}`)).toEqual([]);
     saver.close();

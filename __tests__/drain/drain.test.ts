@@ -1,10 +1,11 @@
 import { Annotation, Command, END, entrypoint, interrupt, Send, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { TurnSaver, type TurnsError } from "../../src/index";
+import type { TurnSaver, TurnsError } from "../../src/index";
 import { madeEffect } from "../../src/testing-internal";
 import { breaks, line, State, world, type World } from "../support/run-world";
 import { listener, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 import { effectUndoneBy } from "../support/undo-world";
 
 const on = (threadId: string) => ({ configurable: { thread_id: threadId } });
@@ -422,7 +423,7 @@ describe("S8.6 drain", () => {
       loadsTyped: async (_: string, data: Uint8Array | string) =>
         JSON.parse(Buffer.from(data as Uint8Array).toString()) as unknown,
     };
-    const saver = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
+    const saver = openSaver(path, { logger: quiet, serde: slow });
     opened.push(saver);
     const graph = new StateGraph(Annotation.Root({ log: Annotation<string[]>() }))
       .addNode("a", () => ({ log: ["a"] }))
@@ -433,7 +434,7 @@ describe("S8.6 drain", () => {
     await saving.isReached;
     expect(await saver.drain()).toMatchObject({ done: true });
     await saved;
-    const next = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
+    const next = openSaver(path, { logger: quiet, serde: slow });
     opened.push(next);
     graph.checkpointer = next;
     expect((await graph.getState(on("t"))).values).toEqual({ log: ["by hand"] });

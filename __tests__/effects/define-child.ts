@@ -1,5 +1,6 @@
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner } from "langgraph-checkpoint-turns";
 import { line, quietLogger } from "../support/eff-world";
+import { openSaver } from "../support/open-saver";
 
 /**
  * A process of an application with defined effects: `define-child <role> <db>`, the world in the environment. Prints as JSON what it came to.
@@ -7,7 +8,7 @@ import { line, quietLogger } from "../support/eff-world";
  * without the module that defines the effects.
  */
 const [role = "", path = ""] = process.argv.slice(2);
-const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
+const saver = openSaver(path, { logger: quietLogger() });
 
 async function main(): Promise<unknown> {
   if (role === "blind") return saver.rewind({ threadId: "t", toTask: "a" });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { RewindReport } from "langgraph-checkpoint-turns";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
+import { copyStore } from "../support/s1-tools";
 
 jest.setTimeout(120_000);
 afterAll(closeAll);
@@ -69,7 +70,7 @@ describe("S8.2 S3.5 a process that only imports the definitions rewinds", () => 
   /** Tasks a, b and c, each done by a process of its own. */
   function lived(): ReturnType<typeof world> {
     const one = world();
-    copyFileSync(template.path, one.path);
+    copyStore(template.path, one.path);
     copyFileSync(template.deeds.path, one.deeds.path);
     return one;
   }

@@ -1,6 +1,6 @@
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { type Point, runner, type Shape } from "./eff-graphs";
 import { Deeds } from "../support/eff-world";
+import { openSaver } from "../support/open-saver";
 
 /** Runs a graph and dies by a real SIGKILL: `eff-child.ts <shape> <point> <durability> <idempotent> <db> <deeds>`. */
 const [shape = "", point = "", durability = "", idempotent = "", db = "", ledger = ""] = process.argv.slice(2);
@@ -13,7 +13,7 @@ const clock = (): Date => {
   if (deeds.count("act") > 0) at("before outcome");
   return new Date();
 };
-const saver = TurnSaver.fromPath(db, { clock });
+const saver = openSaver(db, { clock });
 saver.events.on("effect", ({ what, effect }) => {
   if (effect.name === "act" && what === "begun") at("after intent");
   if (effect.name === "act" && what === "done") at("after outcome");

@@ -1,7 +1,8 @@
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const coded = (code: string): Error => Object.assign(new Error(code), { code });
 const named = (name: string): Error => Object.assign(new Error(name), { name });
@@ -20,7 +21,7 @@ describe("S2.9 what an error says about the side effect, if nobody says", () => 
     ],
     ["an error of the receiver", Object.assign(new Error("bad request"), { status: 400 }), "failed"],
   ])("S2.9 %s", async (_, error, status) => {
-    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    const saver = openSaver(tempFile(), { logger: quiet });
     let calls = 0;
     const pay = (): string => {
       calls++;
@@ -38,7 +39,7 @@ describe("S2.9 what an error says about the side effect, if nobody says", () => 
   });
 
   test("S2.9 a probe that answers null leaves the effect in doubt", async () => {
-    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    const saver = openSaver(tempFile(), { logger: quiet });
     let calls = 0;
     const pay = (): string => {
       calls++;

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { RunnableLambda } from "@langchain/core/runnables";
 import { tool } from "@langchain/core/tools";
@@ -22,6 +21,7 @@ import {
   told,
   type Warned,
 } from "../support/eff-world";
+import { everythingIn } from "../support/s1-tools";
 
 const empty = { log: [] as string[] };
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -1055,7 +1055,7 @@ describe("the store", () => {
     fail = false;
     expect((await graph.invoke(null, thread())).log).toEqual([secret]);
     saver.close();
-    expect(readFileSync(path).includes(secret)).toBe(false);
+    expect(everythingIn(path)).not.toContain(secret);
   });
 
   test("with a serde of the user's, and without turns", async () => {

@@ -1,14 +1,15 @@
 import { fileURLToPath } from "node:url";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { line, quietLogger } from "../support/eff-world";
+import { openSaver } from "../support/open-saver";
 
 /**
  * A worker thread goes at the thread that the main thread is running: `realm-child <database>`. Prints as JSON what the worker saw, and
  * how often the deed was done.
  */
 const path = isMainThread ? (process.argv[2] as string) : (workerData as { path: string }).path;
-const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
+const saver = openSaver(path, { logger: quietLogger() });
 let release: () => void = () => undefined;
 const released = new Promise<void>((resolve) => (release = resolve));
 let deeds = 0;

@@ -1,14 +1,15 @@
-import { copyFileSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { SystemMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
-import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { CheckpointPersister, type TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { openSqliteStore } from "../../src/testing-internal";
 import { columnsOf, type Flip } from "../../torture/corruption/damage";
 import { SECRET } from "../support/enc-graph";
 import { at, input, Shop, THREAD } from "../support/ret-world";
-import { quiet } from "../support/s1-tools";
+import { copyStore, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 /** A file with rows in every table that a saver writes: two threads and a copy, one rewind taken back, one kept, names, effects. */
 export async function fullFile(options: TurnSaverOptions = {}): Promise<string> {
@@ -98,7 +99,7 @@ function withPersister(path: string): void {
 
 export function copyOf(path: string): string {
   const copy = tempFile();
-  copyFileSync(path, copy);
+  copyStore(path, copy);
   return copy;
 }
 
@@ -118,7 +119,7 @@ export function tamper(path: string, work: (db: Database.Database) => void): voi
 }
 
 export async function verified(path: string, options: TurnSaverOptions = {}, request: Parameters<TurnSaver["verify"]>[0] = {}) {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
+  const saver = openSaver(path, { logger: quiet, ...options });
   try {
     return await saver.verify(request);
   } finally {

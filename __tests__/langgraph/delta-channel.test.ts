@@ -14,9 +14,10 @@ import {
 } from "@langchain/langgraph";
 import { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnsError } from "langgraph-checkpoint-turns";
 import { collect, quiet, thread } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const append = (state: string[], writes: string[][]): string[] => state.concat(...writes);
 const delta = (snapshotFrequency: number): any =>
@@ -41,7 +42,7 @@ function chain(names: readonly string[], bodies: Record<string, any> = {}, snaps
 
 function setup(builder: any) {
   const path = tempFile();
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const graph = saver.attach(builder.compile({ checkpointer: saver }) as object) as any;
   return { path, saver, graph, builder };
 }
@@ -49,7 +50,7 @@ type Setup = ReturnType<typeof setup>;
 
 /** What a new process reads of every checkpoint, newest first. */
 async function reloaded({ path, builder }: Pick<Setup, "path" | "builder">): Promise<any[]> {
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const history = await collect(builder.compile({ checkpointer: saver }).getStateHistory(thread()));
   saver.close();
   return history;
@@ -429,7 +430,7 @@ describe("contract: a damaged parent pointer ends the walk", () => {
     db.prepare("UPDATE langgraph_snapshots SET parent_checkpoint_id = ? WHERE checkpoint_id = ?").run(parent, of);
     db.close();
 
-    const saver = TurnSaver.fromPath(at.path, { logger: quiet });
+    const saver = openSaver(at.path, { logger: quiet });
     for (const config of configs) {
       const found = await saver.getDeltaChannelHistory({ config, channels: ["delta"] }).catch((error: unknown) => error);
       const isHistory = Array.isArray((found as any).delta?.writes);

@@ -3,7 +3,6 @@ import { Annotation, DeltaChannel, MemorySaver } from "@langchain/langgraph";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { Channel, Pregel } from "@langchain/langgraph/pregel";
 import fc from "fast-check";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import {
   append,
   both,
@@ -23,6 +22,7 @@ import { keepsDeltaOrder, passesTaskPaths } from "../support/langgraph-version";
 import { MemoryMirror } from "./memory-mirror";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 /** What a checkpoint has in the ordinary channel and in the delta channel. */
 interface State {
@@ -33,7 +33,7 @@ interface State {
 
 /** The history of the thread as another process reads it. */
 async function reloaded(path: string, builder: any): Promise<State[]> {
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const states = await historyOf(builder.compile({ checkpointer: saver }));
   saver.close();
   return states;
@@ -116,7 +116,7 @@ describe("S6.4 parallel writes to a delta channel reload in the order in which t
       await fc.assert(
         fc.asyncProperty(graphs(PARALLEL), fc.constantFrom("async", "sync", "exit"), async (plan, durability) => {
           const path = tempFile();
-          const saver = TurnSaver.fromPath(path, { logger: quiet });
+          const saver = openSaver(path, { logger: quiet });
           const mirror = new MemoryMirror(saver);
           const builder = build(plan);
           const graph = builder.compile({ checkpointer: saver });
@@ -150,7 +150,7 @@ describe("S6.4 delta channels over questions, failures, edits and time travel", 
     await fc.assert(
       fc.asyncProperty(graphs(), steps, fc.boolean(), async (plan, program, attached) => {
         const path = tempFile();
-        const saver = TurnSaver.fromPath(path, { logger: quiet });
+        const saver = openSaver(path, { logger: quiet });
         const mirror = new MemoryMirror(saver);
         const [ours, theirs] = [build(plan), build(plan)];
         const graph = ours.compile({ checkpointer: saver });
@@ -184,7 +184,7 @@ describe("S6.4 delta channels of threads that are edited while something is pend
     await fc.assert(
       fc.asyncProperty(graphs(EDITED), edits, fc.boolean(), async (plan, program, attached) => {
         const path = tempFile();
-        const saver = TurnSaver.fromPath(path, { logger: quiet });
+        const saver = openSaver(path, { logger: quiet });
         const mirror = new MemoryMirror(saver);
         const [ours, theirs] = [build(plan), build(plan)];
         const graph = ours.compile({ checkpointer: saver });
@@ -236,7 +236,7 @@ describe("S6.4 delta channels that a graph takes its input from", () => {
     "S6.4 input and updates as input are in the channel after a reload, durability %s",
     async (durability) => {
       const path = tempFile();
-      const saver = TurnSaver.fromPath(path, { logger: quiet });
+      const saver = openSaver(path, { logger: quiet });
       const [ours, theirs] = [compile(saver), compile(new MemorySaver())];
       for (const graph of [ours, theirs]) {
         const config = { ...thread(), durability };
@@ -247,7 +247,7 @@ describe("S6.4 delta channels that a graph takes its input from", () => {
         await graph.invoke({ go: 1, ...both("in3") }, { ...config, interruptBefore: ["n"] });
       }
       saver.close();
-      const again = TurnSaver.fromPath(path, { logger: quiet });
+      const again = openSaver(path, { logger: quiet });
       const [states, known] = [await historyOf(compile(again)), await historyOf(theirs)];
       again.close();
       expect(states[0]?.log).toEqual(["in1", "n", "U1", "U2", "in2", "n", "in3"]);
@@ -278,7 +278,7 @@ describe("S6.4 a rewind takes an update's delta writes back, no matter what id t
       false,
     ],
   ])("S6.4 updates under %s", async (_title, updates, isCallers) => {
-    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    const saver = openSaver(tempFile(), { logger: quiet });
     const graph = saver.attach(build(plan).compile({ checkpointer: saver }) as object) as any;
     await graph.invoke(both("in"), thread("t", { task_id: "one" }));
     await graph.bulkUpdateState(thread(), [{ updates }]);

@@ -1,8 +1,8 @@
 import { Command } from "@langchain/langgraph";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { both, build, type RandomGraph } from "./delta-random";
 import { collect, quiet, thread } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 /** Two nodes in a row; the second asks. */
 const CHAIN: RandomGraph = {
@@ -14,7 +14,7 @@ const CHAIN: RandomGraph = {
 
 function setup(attached: boolean, builder = build(CHAIN)) {
   const path = tempFile();
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const graph = builder.compile({ checkpointer: saver });
   if (attached) saver.attach(graph);
   return { path, saver, builder, graph };
@@ -22,7 +22,7 @@ function setup(attached: boolean, builder = build(CHAIN)) {
 
 /** In each checkpoint another process reads the same from both channels. @returns what the newest has */
 async function expectAgreement({ path, builder }: Pick<ReturnType<typeof setup>, "path" | "builder">): Promise<string[]> {
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const states: any[] = await collect(builder.compile({ checkpointer: saver }).getStateHistory(thread()));
   saver.close();
   expect(states.length).toBeGreaterThan(0);
@@ -82,7 +82,7 @@ describe("S6.4 a checkpoint that is saved again, with itself as parent, reads wh
 
   /** A thread on which LangGraph's calls are made by hand. */
   function byHand() {
-    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    const saver = openSaver(tempFile(), { logger: quiet });
     const at = (id: string | undefined) => thread("t", { checkpoint_ns: "", checkpoint_id: id });
     return {
       saver,

@@ -11,11 +11,12 @@ import {
   StateGraph,
 } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, InMemoryCache } from "@langchain/langgraph-checkpoint";
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { append, both } from "./delta-random";
 import { collect, quiet, thread } from "../support/diff-harness";
 import { passesTaskPaths } from "../support/langgraph-version";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const opened: TurnSaver[] = [];
 afterEach(() => {
@@ -23,7 +24,7 @@ afterEach(() => {
 });
 
 function open(options: object = {}): TurnSaver {
-  const saver = TurnSaver.fromPath(tempFile(), { logger: quiet, ...options });
+  const saver = openSaver(tempFile(), { logger: quiet, ...options });
   opened.push(saver);
   return saver;
 }

@@ -2,12 +2,13 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { Annotation, Command, DeltaChannel, interrupt, MemorySaver, Send, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, type Checkpoint, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
 import fc from "fast-check";
 import { expectSame, quiet, type Scenario, thread } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -15,7 +16,7 @@ afterEach(() => {
 });
 
 function ours(path = ":memory:", options: object = {}): TurnSaver {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
+  const saver = openSaver(path, { logger: quiet, ...options });
   closers.push(() => saver.close());
   return saver;
 }

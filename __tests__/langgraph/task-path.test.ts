@@ -8,6 +8,7 @@ import { importOfficial } from "langgraph-checkpoint-turns/import";
 import { compareWrites } from "../../src/testing-internal";
 import { checkpoint, codeOf, quiet, setup, thread } from "../support/bad-harness";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const TASKS = [1, 2, 3].map((n) => `${n}0000000-0000-4000-8000-000000000000`) as [string, string, string];
 const [A, B, C] = TASKS;
@@ -23,7 +24,7 @@ afterEach(() => {
 
 async function saved(options: object = {}) {
   const path = tempFile();
-  const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
+  const saver = openSaver(path, { logger: quiet, ...options });
   opened.push(saver);
   const config = await saver.put(thread(), checkpoint(), metadata, { channel: 1 });
   return { path, saver, config };
@@ -173,7 +174,7 @@ describe("S6.4 pending writes are restored by task path, task id and index", () 
           await saver.rewinds.takeBack(rewindId ?? "");
           expect((await saver.getTuple(config))?.pendingWrites).toEqual(wanted);
           saver.close();
-          const again = TurnSaver.fromPath(file, { logger: quiet, encryption });
+          const again = openSaver(file, { logger: quiet, encryption });
           opened.push(again);
           expect((await again.getTuple(config))?.pendingWrites).toEqual(wanted);
         },
@@ -209,7 +210,7 @@ describe("S6.4 pending writes are restored by task path, task id and index", () 
     await from.putWrites(at, [["__interrupt__", 4]], B);
     const theirs = rows((await from.getTuple(at))?.pendingWrites);
     from.db.close();
-    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const saver = openSaver(":memory:", { logger: quiet });
     opened.push(saver);
     expect((await importOfficial(saver, file)).threads[0]).toMatchObject({ verified: true });
     const ours = rows((await saver.getTuple(at))?.pendingWrites);

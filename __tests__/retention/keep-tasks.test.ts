@@ -2,13 +2,14 @@ import { rotateKeys } from "langgraph-checkpoint-turns/maintenance";
 import { internalsOf } from "../../src/testing-internal";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
-import { type PruneReport, type TokenUsage, TurnSaver, type TurnSaverOptions, type TurnsError } from "../../src/index";
+import type { PruneReport, TokenUsage, TurnSaver, TurnSaverOptions, TurnsError } from "../../src/index";
 import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { runs } from "../support/lane";
 import { dump, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
 import { AnsweringModel, usage } from "../turns/tok-model";
+import { openSaver } from "../support/open-saver";
 
 jest.setTimeout(300_000);
 
@@ -20,7 +21,7 @@ afterEach(() => {
 });
 
 function open(options: TurnSaverOptions = {}, path = tempFile()): TurnSaver {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...options });
+  const saver = openSaver(path, { logger: quiet, synchronous: "normal", ...options });
   savers.push(saver);
   return saver;
 }

@@ -1,8 +1,8 @@
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import { openSaver } from "../support/open-saver";
 
 /** Prunes in small batches and dies by SIGKILL in the middle. */
 const [path = "", threadId = ""] = process.argv.slice(2);
-const saver = TurnSaver.fromPath(path);
+const saver = openSaver(path);
 setTimeout(() => process.kill(process.pid, "SIGKILL"), 5);
 let rounds = 0;
 const stop = (): void => {

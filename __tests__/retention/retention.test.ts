@@ -7,13 +7,14 @@ import { Command } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { type PrunedEvent, internalsOf } from "../../src/testing-internal";
 import { at, collect, expectSame, input, Shop, THREAD } from "../support/ret-world";
 import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 const DAY = 86_400_000;
 const shops: Shop[] = [];
@@ -525,7 +526,7 @@ describe("S2.4 retention after each save", () => {
     let last: any;
     let largest = 0;
     for (let life = 0; life < 60; life += 1) {
-      const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", retention: { keepLast: 2 } });
+      const saver = openSaver(path, { logger: quiet, synchronous: "normal", retention: { keepLast: 2 } });
       for (let save = 0; save < 4; save += 1) {
         [last] = await putAll(saver, [{ doc: `${life} ${save} ${"d".repeat(20_000)}` }], last);
         await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
@@ -607,7 +608,7 @@ describe("S2.4 retention after each save", () => {
   });
 
   test.each([{}, { keepLast: 0 }, { maxAgeMs: "1" }, { idleMs: 1 }])("S2.4 the option %j is refused", (retention) => {
-    expect(() => TurnSaver.fromPath(":memory:", { retention: retention as object })).toThrow(
+    expect(() => openSaver(":memory:", { retention: retention as object })).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION" }),
     );
   });

@@ -2,11 +2,12 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import { AIMessage } from "@langchain/core/messages";
 import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { Annotation, Command, END, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
-import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { chain, Log } from "../support/s1-graph";
 import { quiet, rowsOfThread } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { pairs, points } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 let path: string;
 let saver: TurnSaver;
@@ -20,7 +21,7 @@ afterEach(() => {
 });
 
 function open(options: TurnSaverOptions = {}): TurnSaver {
-  const opened = TurnSaver.fromPath(path, { logger: quiet, ...options });
+  const opened = openSaver(path, { logger: quiet, ...options });
   savers.push(opened);
   return opened;
 }

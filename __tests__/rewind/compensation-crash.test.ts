@@ -1,13 +1,12 @@
 import { spawn } from "node:child_process";
-import { copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { closeAll, Deeds, fresh, quietLogger, refusal, thread } from "../support/eff-world";
-import { dump } from "../support/s1-tools";
+import { copyStore, dump } from "../support/s1-tools";
 import { crashUndos, type Kind } from "./undo-crash";
 import { choresOn, config, stateRows, treeOn } from "../support/undo-world";
 import { points, runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 const AT_ONCE = 4;
 const TO_A = { threadId: "t", toTask: "a" };
@@ -48,7 +47,7 @@ let after: unknown;
 
 function another(): string {
   const path = fresh();
-  copyFileSync(template, path);
+  copyStore(template, path);
   return path;
 }
 
@@ -56,14 +55,14 @@ beforeAll(async () => {
   child = childProgram(join(__dirname, "undo-child.ts"));
   template = fresh();
   const ledger = new Deeds();
-  const saver = TurnSaver.fromPath(template, { logger: quietLogger() });
+  const saver = openSaver(template, { logger: quietLogger() });
   await choresOn(saver, ledger).invoke({ deeds: [{ name: "kept" }] }, config("a"));
   await treeOn(saver, ledger).invoke({ log: [] }, config("b"));
   const effects = (await saver.effects.list("t")).filter(({ taskId }) => taskId === "b");
   expected = effects.toReversed().map(({ name, key }) => `undo ${name} ${key}`);
   saver.close();
   const path = another();
-  const uninterrupted = TurnSaver.fromPath(path, { logger: quietLogger() });
+  const uninterrupted = openSaver(path, { logger: quietLogger() });
   await uninterrupted.rewind(TO_A, crashUndos("plain", new Deeds(`${path}.deeds`), new Deeds(`${path}.calls`)));
   uninterrupted.close();
   expect(new Deeds(`${path}.deeds`).lines()).toEqual(expected);
@@ -119,7 +118,7 @@ describe.each<Kind>(points(["plain", "probe", "idempotent"], 1))(
         seen[isAfter ? "after" : "before"] += 1;
         const ledger = new Deeds(`${path}.deeds`);
         const calls = new Deeds(`${path}.calls`);
-        const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
+        const saver = openSaver(path, { logger: quietLogger() });
         try {
           const unfinished = await saver.rewinds.unfinished("t");
           const undos = crashUndos(kind, ledger, calls);

@@ -1,10 +1,11 @@
 import { internalsOf } from "../../src/testing-internal";
 import fc from "fast-check";
-import { type RewindReport, TurnSaver, type TurnsError } from "langgraph-checkpoint-turns";
+import type { RewindReport, TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
 import { choresOn, config, type Deed, undoing, undosNamed } from "../support/undo-world";
 import { dump, quiet } from "../support/s1-tools";
 import { runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 jest.setTimeout(300_000);
 afterEach(closeAll);
@@ -80,7 +81,7 @@ async function lived(saver: TurnSaver, ledger: Deeds, steps: readonly Step[]): P
 /** Takes the thread for a run of this saver, or of another one. @returns what gives it back */
 async function taken(around: Around, saver: TurnSaver, path: string): Promise<() => Promise<void>> {
   if (around === "at rest") return async () => undefined;
-  const runner = around === "running here" ? saver : TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal" });
+  const runner = around === "running here" ? saver : openSaver(path, { logger: quiet, synchronous: "normal" });
   // It may be refused: no run begins beside an unfinished rewind.
   const release = await internalsOf(runner)
     .reserve("t")

@@ -1,8 +1,9 @@
 import { Annotation, Command, END, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { TurnSaver } from "../../src/index";
+import type { TurnSaver } from "../../src/index";
 import { columnsOf, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 export const THREAD = "thread";
 
@@ -95,7 +96,7 @@ export class World {
 
   constructor(path = tempFile()) {
     this.path = path;
-    this.saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal" });
+    this.saver = openSaver(path, { logger: quiet, synchronous: "normal" });
     this.#graph = graphOn(this.saver, () => this.#repaired);
   }
 

@@ -1,14 +1,14 @@
-import { copyFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { type RewindParts, rewindThread } from "../../src/testing-internal";
 import { type Act, REWOUND, seen, THREAD, type View, withoutIds, World } from "./rewind-world";
 import { chain } from "../support/s1-graph";
 import { runProgram, startProgram } from "../support/s1-programs";
-import { dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
+import { copyStore, dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points, runs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 jest.setTimeout(120_000);
 
@@ -32,7 +32,7 @@ function expectSame(actual: unknown, expected: unknown): void {
 
 function fileLike(path: string): string {
   const copy = tempFile();
-  copyFileSync(path, copy);
+  copyStore(path, copy);
   return copy;
 }
 
@@ -297,7 +297,7 @@ async function threeTasks(
   word = (taskId: string) => taskId,
 ): Promise<{ path: string; saver: TurnSaver; runner: GraphRunner<ReturnType<typeof chain>> }> {
   const path = tempFile();
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const deed = async (node: string): Promise<void> => void (await effect(`deed of ${node}`, () => node, { undo: false }));
   await new GraphRunner(chain(saver, deed)).invoke({ log: [word("one")] }, { threadId: "t", taskId: "one" });
   // Another graph from the second task on, so that there is one behind the first.
@@ -383,7 +383,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     const run = runner.invoke({ log: ["four"] }, { threadId: "t", taskId: "four" });
     await inside;
     const before = dump(path);
-    const second = TurnSaver.fromPath(path, { logger: quiet });
+    const second = openSaver(path, { logger: quiet });
     for (const from of [saver, second]) {
       expect(await from.turns.isRunning("t")).toBe(true);
       await expect(from.rewind({ threadId: "t", toTask: "one" })).rejects.toMatchObject({
@@ -541,7 +541,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     const before = rowsOfThread(path, "t");
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     saver.close();
-    const later = TurnSaver.fromPath(path, { logger: quiet });
+    const later = openSaver(path, { logger: quiet });
     expect((await later.turns.tasks("t")).map((task) => task.taskId)).toEqual(["one"]);
     await later.rewinds.takeBack(rewindId!);
     const after = rowsOfThread(path, "t");
@@ -654,7 +654,7 @@ describe("S1.5 a rewind that cannot be taken back", () => {
 describe("S1.9 the request of a rewind", () => {
   test("S1.9 a list that has a task behind the target, though it ran before it, is refused; tasks it alone knows are not", async () => {
     const path = tempFile();
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     const runner = new GraphRunner(chain(saver));
     for (const taskId of ["C", "B", "D"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
     const before = dump(path);

@@ -1,10 +1,10 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import { openSaver } from "../support/open-saver";
 
 /** Dies by SIGKILL when b's writes are committed and the checkpoint that takes them up is not; with "in-b" in the middle of b. */
 const [path = "", where = "before-put"] = process.argv.slice(2);
 const die = (): void => void process.kill(process.pid, "SIGKILL");
-const saver = TurnSaver.fromPath(path);
+const saver = openSaver(path);
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
 });

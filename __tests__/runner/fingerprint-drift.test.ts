@@ -1,6 +1,6 @@
 import { START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { type Turn, TurnSaver } from "langgraph-checkpoint-turns";
+import type { Turn, TurnSaver } from "langgraph-checkpoint-turns";
 import {
   compareFingerprints,
   differenceInWords,
@@ -15,6 +15,7 @@ import {
 import { State } from "./fp-graphs";
 import { writing } from "./fp-source";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 /** Nodes in a row, each of which writes its text. */
 function chain(nodes: Record<string, string | object>, channels: object = State) {
@@ -160,7 +161,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
 
   test("S3.3 every Thought and Action has its node's, at every depth, and the document is restored; one row per thread and graph", async () => {
     const path = tempFile();
-    const saver = TurnSaver.fromPath(path);
+    const saver = openSaver(path);
     const graph = saver.attach(chain({ a: "a", sub: nested("s1"), b: "b" }).compile({ checkpointer: saver }));
     for (const thread of ["t", "t", "u"]) await graph.invoke({ log: [] }, config(thread));
     const expected = await internalsOf(saver).documentOf(graph);
@@ -182,7 +183,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
   });
 
   test("S3.3 the graph of the outermost run counts, wherever else the saver is attached; each graph has its own", async () => {
-    const saver = TurnSaver.fromPath(":memory:");
+    const saver = openSaver(":memory:");
     const inner = saver.attach(chain({ s1: "s1" }).compile({ checkpointer: saver }));
     const outer = saver.attach(chain({ a: "a", sub: inner }).compile({ checkpointer: saver }));
     saver.attach(outer);
@@ -202,7 +203,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
   });
 
   test("S3.3 a label given when attaching again counts from then on; what ran before keeps what it had", async () => {
-    const saver = TurnSaver.fromPath(":memory:");
+    const saver = openSaver(":memory:");
     const graph = saver.attach(chain({ a: "a" }).compile({ checkpointer: saver }));
     await graph.invoke({ log: [] }, config("t"));
     const before = await internalsOf(saver).documentOf(graph);
@@ -223,7 +224,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
   });
 
   test("S3.3 a thread that ran on several graphs: each node as it was when it last finished", async () => {
-    const saver = TurnSaver.fromPath(":memory:");
+    const saver = openSaver(":memory:");
     const run = (nodes: Record<string, string>) => {
       const graph = saver.attach(chain(nodes).compile({ checkpointer: saver }));
       return graph.invoke({ log: [] }, config("t")).then(() => internalsOf(saver).documentOf(graph));
@@ -238,7 +239,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
   });
 
   test("S3.3 a rewind takes the graph along and the next turn writes it again; taken back, all is as it was; a copy has its own", async () => {
-    const saver = TurnSaver.fromPath(":memory:");
+    const saver = openSaver(":memory:");
     const run = async (text: string, taskId: string) => {
       const graph = saver.attach(chain({ a: text }).compile({ checkpointer: saver }));
       await graph.invoke({ log: [] }, config("t", { task_id: taskId }));
@@ -269,7 +270,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
 
   test("S3.3 pruning removes the graphs that no turn refers to any more, and no other", async () => {
     const path = tempFile();
-    const saver = TurnSaver.fromPath(path);
+    const saver = openSaver(path);
     for (const text of ["one", "two", "three"]) {
       await saver.attach(chain({ a: text }).compile({ checkpointer: saver })).invoke({ log: [] }, config("t"));
     }
@@ -289,7 +290,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
 
   test("S3.1 a document that was changed outside is refused", async () => {
     const path = tempFile();
-    const saver = TurnSaver.fromPath(path);
+    const saver = openSaver(path);
     await saver.attach(chain({ a: "a" }).compile({ checkpointer: saver })).invoke({ log: [] }, config("t"));
     const db = new Database(path);
     db.prepare("UPDATE langgraph_graphs SET document = replace(document, 'LastValue', 'LostValue')").run();

@@ -5,12 +5,12 @@ import { DynamicStructuredTool, tool } from "@langchain/core/tools";
 import { Annotation, Command, END, entrypoint, MemorySaver, START, StateGraph, task } from "@langchain/langgraph";
 import { createReactAgent, ToolNode } from "@langchain/langgraph/prebuilt";
 import fc from "fast-check";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
 import { documentText, fingerprintOf, type GraphDocument, parseDocument, internalsOf } from "../../src/testing-internal";
 import { childProgram } from "../support/child-program";
 import { everyKind, State, stateGraph } from "./fp-graphs";
 import { writing } from "./fp-source";
+import { openSaver } from "../support/open-saver";
 
 type Body = (state: typeof State.State) => object;
 const one = (node: unknown) =>
@@ -61,7 +61,7 @@ describe("S3.3 fingerprints: what a document says", () => {
   });
 
   test("S3.3 a graph that a saver has attached to gives the document it gave before", async () => {
-    const saver = TurnSaver.fromPath(":memory:");
+    const saver = openSaver(":memory:");
     const inner = new StateGraph(State)
       .addNode("s1", () => ({ log: ["s1"] }))
       .addEdge(START, "s1")

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Annotation, Command, entrypoint, Send, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import { type TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import {
   type Gate,
   type GateOptions,
@@ -14,6 +14,7 @@ import {
   internalsOf,
 } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -29,7 +30,7 @@ afterEach(() => {
 function setup(options: object = {}) {
   const warnings: string[] = [];
   const logger = { debug() {}, info() {}, warn: (_: object, message: string) => void warnings.push(message), error() {} };
-  const saver = TurnSaver.fromPath(tempFile(), { logger, ...options });
+  const saver = openSaver(tempFile(), { logger, ...options });
   const ran: string[] = [];
   /** A node that notes that it ran. */
   const node = (name: string) => (): { log: string[] } => {
@@ -421,7 +422,7 @@ describe("S3.4 gates: when other things fail", () => {
     const path = tempFile();
     const errors: string[] = [];
     const logger = { debug() {}, info() {}, warn() {}, error: (_: object, message: string) => void errors.push(message) };
-    const other = TurnSaver.fromPath(path, { logger });
+    const other = openSaver(path, { logger });
     const db = new Database(path);
     db.exec(
       "CREATE TRIGGER no BEFORE UPDATE OF validation ON langgraph_checkpoints WHEN NEW.validation IS NOT NULL BEGIN SELECT raise(ABORT, 'no'); END",
@@ -456,11 +457,11 @@ describe("S3.4 gates: when other things fail", () => {
 
   test("S3.4 what a gate found survives a new process and a copy of the thread, and is under the row's checksum", async () => {
     const path = tempFile();
-    const first = TurnSaver.fromPath(path);
+    const first = openSaver(path);
     await oneNode(first, { a: 0.9 }).invoke({ log: [] }, config());
     await first.copyThread("t", "copy");
     first.close();
-    const second = TurnSaver.fromPath(path);
+    const second = openSaver(path);
     expect(await told(second)).toEqual(["a#1 ok true passed"]);
     expect(await told(second, "copy")).toEqual(["a#1 ok true passed"]);
     const db = new Database(path);

@@ -15,9 +15,10 @@ import {
   task,
 } from "@langchain/langgraph";
 import { emptyCheckpoint, RESUME } from "@langchain/langgraph-checkpoint";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
+import { openSaver } from "../support/open-saver";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -27,7 +28,7 @@ function setup() {
   const warnings: string[] = [];
   const logger = { debug() {}, info() {}, warn: (_data: object, message: string) => void warnings.push(message), error() {} };
   const path = tempFile();
-  const saver = TurnSaver.fromPath(path, { logger });
+  const saver = openSaver(path, { logger });
   return { path, saver, warnings };
 }
 
@@ -344,7 +345,7 @@ describe("S2.5 runner: unfinished work", () => {
       if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
       saver.close();
       now = false;
-      const later = TurnSaver.fromPath(copy, { logger: internalsOf(saver).logger });
+      const later = openSaver(copy, { logger: internalsOf(saver).logger });
       await later.copyThread("t", "u");
       await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "continue" }).resume({
         threadId: "u",

@@ -3,8 +3,10 @@ import path from "node:path";
 import { AIMessage, type BaseMessage, HumanMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { Annotation, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner, type Logger, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type Logger, type TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const config = { configurable: { thread_id: "t" } };
 const State = Annotation.Root({
@@ -29,7 +31,7 @@ function recording(): { logger: Logger; messages: string[] } {
 }
 
 test("S2.3 an event tells of the checkpoint after every superstep", async () => {
-  const saver = TurnSaver.fromPath(":memory:");
+  const saver = openSaver(":memory:");
   const told: [string, number][] = [];
   saver.events.on("checkpoint", ({ source, step }) => void told.push([source, step]));
   await chain(saver).invoke({ log: ["in"] }, config);
@@ -45,7 +47,7 @@ test("S2.3 an event tells of the checkpoint after every superstep", async () => 
 test("S2.3 a save that fails is an event and a warning that the run cannot be resumed from here, and the run continues", async () => {
   const file = tempFile();
   const { logger, messages } = recording();
-  const saver = TurnSaver.fromPath(file, { logger, onCheckpointError: "continue" });
+  const saver = openSaver(file, { logger, onCheckpointError: "continue" });
   const sql = new Database(file);
   sql.exec("CREATE TRIGGER full BEFORE INSERT ON langgraph_snapshots WHEN NEW.step = 1 BEGIN SELECT RAISE(ABORT, 'full'); END");
   const failed: string[] = [];
@@ -58,15 +60,15 @@ test("S2.3 a save that fails is an event and a warning that the run cannot be re
   saver.close();
 });
 
-test("S2.2 a checkpoint of a state with 1,000 finished tasks stays far below 100 KB", async () => {
+testOfFiles("S2.2 a checkpoint of a state with 1,000 finished tasks stays far below 100 KB", async () => {
   const file = tempFile();
-  const saver = TurnSaver.fromPath(file);
+  const saver = openSaver(file);
   const task = (index: number): string => JSON.stringify({ id: `task-${index}`, status: "completed", result: "x".repeat(200) });
   const graph = chain(saver);
   await graph.invoke({ log: Array.from({ length: 1_000 }, (_, index) => task(index)) }, config);
   saver.close();
   const before = statSync(file).size;
-  const again = TurnSaver.fromPath(file);
+  const again = openSaver(file);
   for (let index = 0; index < 10; index += 1) await chain(again).invoke({ log: [task(1_000 + index)] }, config);
   again.close();
   // Ten runs of four checkpoints each.
@@ -130,17 +132,17 @@ function layers(saver: TurnSaver, ran: string[], broken: boolean) {
 const start = (): { messages: BaseMessage[] } => ({ messages: [new HumanMessage({ content: "A house, please.", id: "in" })] });
 
 test("S2.5 resume in a new saver: tasks, decisions, messages and context are restored, finished layers skipped, the rest checkpointed", async () => {
-  const undisturbed = TurnSaver.fromPath(":memory:");
+  const undisturbed = openSaver(":memory:");
   const expected = await new GraphRunner(layers(undisturbed, [], false)).invoke(start(), { threadId: "t" });
   undisturbed.close();
 
   const file = tempFile();
-  const first = TurnSaver.fromPath(file);
+  const first = openSaver(file);
   await expect(new GraphRunner(layers(first, [], true)).invoke(start(), { threadId: "t" })).rejects.toThrow("no tools");
   first.close();
 
   const ran: string[] = [];
-  const second = TurnSaver.fromPath(file);
+  const second = openSaver(file);
   const runner = new GraphRunner(layers(second, ran, false), { drift: "refuse" });
   const restored = await runner.graph.getState(config);
   expect(restored.next).toEqual(["build"]);
@@ -163,7 +165,7 @@ test("S2.5 resume in a new saver: tasks, decisions, messages and context are res
 
 test("S2.6 a checkpoint that is not there, one that was damaged, and a state that cannot be: each has its own code", async () => {
   const file = tempFile();
-  const saver = TurnSaver.fromPath(file);
+  const saver = openSaver(file);
   await chain(saver).invoke({ log: ["in"] }, { configurable: { thread_id: "t", task_id: "first" } });
   await chain(saver).invoke({ log: ["on"] }, { configurable: { thread_id: "t", task_id: "second" } });
   const where = { threadId: "t", checkpointId: "1f0c0000-0000-6000-8000-000000000000" };
@@ -175,7 +177,7 @@ test("S2.6 a checkpoint that is not there, one that was damaged, and a state tha
   const sql = new Database(file);
   sql.exec("UPDATE langgraph_snapshots SET body = replace(body, '\"v\":', '\"w\":')");
   sql.close();
-  const again = TurnSaver.fromPath(file);
+  const again = openSaver(file);
   await expect(again.getTuple(config)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
   again.close();
 });

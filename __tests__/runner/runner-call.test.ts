@@ -1,16 +1,17 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
+import { openSaver } from "../support/open-saver";
 
 let path: string;
 let saver: TurnSaver;
 beforeEach(() => {
   path = tempFile();
-  saver = TurnSaver.fromPath(path, { logger: quiet });
+  saver = openSaver(path, { logger: quiet });
 });
 afterEach(() => {
   saver.close();

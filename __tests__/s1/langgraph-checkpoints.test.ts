@@ -8,13 +8,14 @@ import {
   type LangGraphCheckpoint,
   type Turn,
   TurnsError,
-  TurnSaver,
+  type TurnSaver,
 } from "langgraph-checkpoint-turns";
 import { REWOUND } from "../rewind/rewind-world";
 import { chain } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
 import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const NOON = new Date("2030-01-01T12:00:00.000Z");
@@ -542,7 +543,7 @@ describe("S1.6 a crash between the Thought save and the Action save", () => {
       taskId: "task",
       state: { log: ["in", "a"] },
     });
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     expect((await saver.turns.inFlight("thread")).map((open) => open.nodeName)).toEqual(["b"]);
     saver.close();
     const resumed = runProgram("support/s1-graph-child.ts", path, "thread", "resume");
@@ -599,7 +600,7 @@ describe("S1.8 the runner's turns", () => {
     const inside: unknown[][] = [];
     const atEvents: unknown[] = [];
     const isThere = witness.prepare("SELECT count(*) FROM langgraph_checkpoints WHERE id = ?").pluck();
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     saver.events.on("turn", ({ id, nodeName, turnType }) => atEvents.push(`${nodeName} ${turnType} ${String(isThere.get(id))}`));
     const runner = new GraphRunner(chain(saver, () => void inside.push(committed.all())));
     await runner.invoke({ log: [] }, { threadId: "thread" });
@@ -625,7 +626,7 @@ describe("S1.8 the runner's turns", () => {
   });
 
   test("S1.8 an Action that cannot be saved does not take its Thought along", async () => {
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     sqlOn(
       path,
       `CREATE TRIGGER no BEFORE INSERT ON langgraph_checkpoints WHEN NEW.turn_type = 'Action' AND NEW.node_name = 'b'
@@ -644,7 +645,7 @@ describe("S1.8 the runner's turns", () => {
   });
 
   test("S1.8 the persister reads recorded turns of the same file: a Thought's state is what the node started from", async () => {
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread", taskId: "task", graphId: "graph" });
     const turns = persister.loadForTask("task");
     expect(turns.map((row) => [row.turnType, row.nodeName, row.state])).toEqual([
@@ -667,7 +668,7 @@ describe("S1.8 the runner's turns", () => {
   test.each(["sync", "async", "exit"] as const)(
     "S1.8 every recorded turn is found by its task, no matter what gave the task its name (%s)",
     async (durability) => {
-      const saver = TurnSaver.fromPath(path, { logger: quiet });
+      const saver = openSaver(path, { logger: quiet });
       const runner = new GraphRunner(chain(saver));
       const config = { configurable: { thread_id: "thread" }, durability };
       await runner.graph.invoke({ log: ["in"] }, config);
@@ -687,7 +688,7 @@ describe("S1.8 the runner's turns", () => {
   );
 
   test("S1.8 a recorded Thought whose checkpoint was deleted says so by name", async () => {
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread" });
     saver.close();
     const thought = persister.loadLatest("thread") && rows().find((row) => row["turn_type"] === "Thought");
@@ -711,7 +712,7 @@ describe("S1.9 forward execution fails open", () => {
   ];
   test.each(failing)("S1.9 %s fails: the graph completes, and each failure is logged and reported", async (_, whens) => {
     const logger = listener();
-    const saver = TurnSaver.fromPath(path, { logger });
+    const saver = openSaver(path, { logger });
     const failures: { threadId: string; nodeName: string; turnType: string; error: unknown }[] = [];
     const checkpointFailures: unknown[] = [];
     saver.events.on("turn_failed", (failure) => failures.push(failure));
@@ -744,7 +745,7 @@ describe("S1.9 forward execution fails open", () => {
 
   test("S1.9 of a graph that is not attached, a planned Thought that fails does not fail the checkpoint", async () => {
     const logger = listener();
-    const saver = TurnSaver.fromPath(path, { logger });
+    const saver = openSaver(path, { logger });
     const failures: string[] = [];
     saver.events.on("turn_failed", (failure) => failures.push(`${failure.turnType} ${failure.nodeName}`));
     sqlOn(path, "CREATE TRIGGER no BEFORE INSERT ON langgraph_checkpoints BEGIN SELECT RAISE(ABORT, 'no turns today'); END");
@@ -757,7 +758,7 @@ describe("S1.9 forward execution fails open", () => {
   });
 
   test('S1.9 with onTurnError: "throw" a node whose Thought cannot be saved is stopped before its work', async () => {
-    const saver = TurnSaver.fromPath(path, { logger: quiet, onTurnError: "throw" });
+    const saver = openSaver(path, { logger: quiet, onTurnError: "throw" });
     const ran: string[] = [];
     sqlOn(
       path,
@@ -772,7 +773,7 @@ describe("S1.9 forward execution fails open", () => {
 
 describe("S1.9 rewind fails closed", () => {
   async function threeTasks(): Promise<TurnSaver> {
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     const deed = async (node: string): Promise<void> => void (await effect(`deed of ${node}`, () => node, { undo: false }));
     const first = new GraphRunner(chain(saver, deed));
     // From the second task on the graph is another one, and the log so long that it is stored element by element.
@@ -870,7 +871,7 @@ describe("S2.1 load, prune, ids", () => {
   });
 
   test("S2.1 ids of recorded turns are UUIDs, each its own", async () => {
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     await new GraphRunner(chain(saver)).invoke({ log: [] }, { threadId: "thread" });
     const turns: Turn[] = await saver.turns.list("thread");
     for (const { id } of turns) expect(id).toMatch(UUID);
@@ -908,7 +909,7 @@ describe("S2.6 errors by name", () => {
     ["state_format", "state_format = 'state'"],
   ];
   test.each(references)("S2.6 a recorded Thought whose %s was changed by SQL is CHECKPOINT_CORRUPTED", async (_, change) => {
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread" });
     const [thought] = await saver.turns.list("thread");
     expect(await saver.turns.state(thought!)).toEqual({ log: ["in"] });

@@ -1,7 +1,7 @@
 import { Annotation, Command, interrupt, Send, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { setStoreWrapper } from "../../src/testing-internal";
-import { hostile, inflicted } from "../support/hostile-engine";
+import { buffering, hostile, inflicted } from "../support/hostile-engine";
 import { runs } from "../support/lane";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
@@ -85,7 +85,7 @@ describe("S7.6 nothing above the engine relies on how an engine answers", () => 
     plain.close();
     const before = { ...inflicted };
     for (let seed = 1; seed <= runs(15, 200); seed += 1) {
-      setStoreWrapper(hostile(seed));
+      setStoreWrapper(hostile(seed, seed % 2 === 0));
       const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
       setStoreWrapper(undefined);
       expect({ seed, ...((await story(saver)) as object) }).toEqual({ seed, ...(expected as object) });
@@ -96,4 +96,59 @@ describe("S7.6 nothing above the engine relies on how an engine answers", () => 
     expect(inflicted.lostAfter - before.lostAfter).toBeGreaterThan(5);
     expect(inflicted.overtaken - before.overtaken).toBeGreaterThan(50);
   }, 300_000);
+});
+
+describe("S7.6 guards", () => {
+  test("S7.6 where only guards tell that others have written, savers that take turns on a thread see each other's work", async () => {
+    const path = tempFile();
+    setStoreWrapper(buffering());
+    const savers = [1, 2].map(() => TurnSaver.fromPath(path, { logger: quiet }));
+    setStoreWrapper(undefined);
+    const graphs = savers.map((saver) =>
+      new StateGraph(State)
+        .addNode("n", ({ log }) => ({ log: [`after ${log.length}`] }))
+        .addEdge("__start__", "n")
+        .compile({ checkpointer: saver }),
+    );
+    const config = { configurable: { thread_id: "t" } };
+    const before = inflicted.guarded;
+    for (let round = 0; round < 3; round += 1) for (const graph of graphs) await graph.invoke({ log: [`in ${round}`] }, config);
+    for (const graph of graphs) await graph.updateState(config, { log: ["edited"] });
+    expect(inflicted.guarded).toBeGreaterThan(before + 4);
+    const logs = await Promise.all(graphs.map(async (graph) => ((await graph.getState(config)).values as { log: string[] }).log));
+    expect(logs[0]).toEqual(logs[1]);
+    expect(logs[0]).toHaveLength(14);
+    expect((await savers[1]?.verify())?.problems).toEqual([]);
+    for (const saver of savers) saver.close();
+  });
+});
+
+describe("S9.2 few round trips", () => {
+  test("S9.2 on an engine that buffers, a step of a run waits for no statement: everything goes out with its commit", async () => {
+    setStoreWrapper(buffering());
+    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    setStoreWrapper(undefined);
+    const waits: number[] = [];
+    const node = () => {
+      waits.push(inflicted.waits);
+      return { log: ["a message of some length, so that it is a chunk of its own"] };
+    };
+    let builder = new StateGraph(State).addNode("n0", node).addEdge("__start__", "n0") as never as StateGraph<
+      typeof State.spec,
+      { log: string[] },
+      object,
+      string
+    >;
+    for (let at = 1; at < 8; at += 1) builder = builder.addNode(`n${at}`, node).addEdge(`n${at - 1}`, `n${at}`) as typeof builder;
+    const runner = new GraphRunner(builder.compile({ checkpointer: saver }));
+    for (const log of [["first"], ["second"]]) await runner.invoke({ log } as never, { threadId: "t" });
+    const perStep = waits.slice(1).map((count, at) => count - (waits[at] as number));
+    // Between two runs, and before the first node of a thread, there is something to ask.
+    expect({ first: perStep.slice(1, 7), second: perStep.slice(8) }).toEqual({
+      first: [0, 0, 0, 0, 0, 0],
+      second: [0, 0, 0, 0, 0, 0, 0],
+    });
+    expect(waits[0]).toBeGreaterThan(0);
+    saver.close();
+  });
 });

@@ -1,19 +1,20 @@
 import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { effect, GraphRunner, type Page, type ThreadSummary, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type Page, type ThreadSummary, type TurnSaver } from "langgraph-checkpoint-turns";
 import { plainSealing, type RawOf, THREAD_ROWS, type THREADS } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 let path: string;
 let saver: TurnSaver;
 beforeEach(() => {
   path = tempFile();
-  saver = TurnSaver.fromPath(path, { logger: quiet });
+  saver = openSaver(path, { logger: quiet });
 });
 afterEach(() => {
   saver.close();
@@ -733,7 +734,7 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
     sqlOn(path, change);
     expect(dump(path)).not.toEqual(before);
     const named = { code: "CHECKPOINT_CORRUPTED", name: "CheckpointCorruptedError" };
-    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const other = openSaver(path, { logger: quiet });
     const graph = graphOn(other);
     await expect(other.getTuple(at("x"))).rejects.toMatchObject(named);
     await expect(graph.getState(at("x"))).rejects.toMatchObject(named);
@@ -757,13 +758,13 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
       `UPDATE langgraph_chunks SET address = (SELECT address FROM was WHERE was.seq <> langgraph_chunks.seq ORDER BY seq LIMIT 1)
          WHERE seq = (SELECT min(seq) FROM was)`,
     );
-    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const other = openSaver(path, { logger: quiet });
     expect(await other.getTuple(at("x"))).toEqual(truth);
     const said = await graphOn(other)
       .invoke(new Command({ resume: "go" }), at("x"))
       .then(
         async ({ messages }) => {
-          const after = TurnSaver.fromPath(path, { logger: quiet });
+          const after = openSaver(path, { logger: quiet });
           const read = await graphOn(after)
             .getState(at("x"))
             .finally(() => after.close());
@@ -826,7 +827,7 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
     const action = turns.find(({ nodeName, turnType }) => nodeName === "beside" && turnType === "Action")!;
     expect(await saver.turns.state(action)).toEqual({ side: beside });
     sqlOn(path, "UPDATE langgraph_chunks SET body = replace(body, 'hello beside', 'hullo beside')");
-    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const other = openSaver(path, { logger: quiet });
     await expect(other.turns.state(action)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
     other.close();
   });
@@ -835,7 +836,7 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
     await waiting();
     await waiting("y");
     sqlOn(path, `UPDATE langgraph_chunks SET body = '0' WHERE thread = ${numberOf(path, "x")}`);
-    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const other = openSaver(path, { logger: quiet });
     expect((await graphOn(other).getState(at("y"))).next).toEqual(["wait"]);
     await expect(graphOn(other).getState(at("x"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
     other.close();
@@ -847,7 +848,7 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
   ])("S3.1 the error about %s names the thread, and holds no value", async (_, text) => {
     await waiting();
     sqlOn(path, `UPDATE langgraph_chunks SET body = replace(body, '${text}', 'secret${text}')`);
-    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const other = openSaver(path, { logger: quiet });
     const error = await other.getTuple(at("x")).then(
       () => undefined,
       (reason: Error & { data: unknown }) => reason,

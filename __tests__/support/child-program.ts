@@ -33,7 +33,7 @@ export function childProgram(source: string): string[] {
     platform: "node",
     target: "node20",
     // One file with LangGraph in it starts in a third of the time. What is external has a binary, or may be missing.
-    external: ["better-sqlite3", "@opentelemetry/api"],
+    external: ["better-sqlite3", "pg", "@opentelemetry/api"],
     banner: { js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);' },
     alias: {
       "langgraph-checkpoint-turns": join(ROOT, "src", "index.ts"),

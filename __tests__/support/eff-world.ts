@@ -1,8 +1,9 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import type { TurnSaver, TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { tempFile } from "./temp";
+import { openSaver } from "./open-saver";
 
 const paths: string[] = [];
 
@@ -51,7 +52,7 @@ const opened: TurnSaver[] = [];
 
 /** Closed by {@link closeAll}, and opened on a {@link fresh} path removed with it. */
 export function open(path: string, options: TurnSaverOptions = {}): TurnSaver {
-  const saver = TurnSaver.fromPath(path, { logger: quietLogger(), ...options });
+  const saver = openSaver(path, { logger: quietLogger(), ...options });
   opened.push(saver);
   return saver;
 }

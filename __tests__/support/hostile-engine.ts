@@ -2,6 +2,7 @@ import {
   CommitInDoubt,
   type Program,
   StaleFacts,
+  type Statement,
   type StorageEngine,
   type Store,
   type StoreWrapper,
@@ -13,16 +14,24 @@ const LOST_BEFORE = 30;
 const LOST_AFTER = 30;
 const LATEST = 3;
 
-/** What a hostile engine has done to whoever used it. */
-export const inflicted = { stale: 0, lostBefore: 0, lostAfter: 0, overtaken: 0 };
+/** What a hostile engine has done to whoever used it, and how often transactions that wrote waited for a statement. */
+export const inflicted = { stale: 0, lostBefore: 0, lostAfter: 0, overtaken: 0, guarded: 0, waits: 0 };
 
-/** A store on an engine as a server on the network can be, whose answers on one thread may overtake those on another. */
-export function hostile(seed: number): StoreWrapper {
+/**
+ * A store on an engine as a server on the network can be, whose answers on one thread may overtake those on another.
+ * @param buffers statements that return nothing are sent with the next one that does, and guards alone tell that others have written
+ */
+export function hostile(seed: number, buffers = process.env["TURNS_HOSTILE"] === "buffers"): StoreWrapper {
   let opened = 0;
   return {
-    engine: (engine) => new HostileEngine(engine, seed + (opened += 1)),
+    engine: (engine) => new HostileEngine(buffers ? new BufferingEngine(engine) : engine, seed + (opened += 1)),
     store: (store) => withLateAnswers(store, randomOf(~(seed + opened))),
   };
+}
+
+/** A store on an engine that buffers, without the hostility: to count what transactions wait for. */
+export function buffering(): StoreWrapper {
+  return { engine: (engine) => new BufferingEngine(engine), store: (store) => store };
 }
 
 /**
@@ -41,6 +50,14 @@ class HostileEngine implements StorageEngine {
 
   get name(): string {
     return this.#inner.name;
+  }
+
+  get dialect(): StorageEngine["dialect"] {
+    return this.#inner.dialect;
+  }
+
+  get buffers(): boolean {
+    return this.#inner.buffers;
   }
 
   get open(): boolean {
@@ -104,6 +121,109 @@ class HostileEngine implements StorageEngine {
   async #later(): Promise<void> {
     await later(this.#random);
   }
+}
+
+/** These do nothing. A server's fail by themselves; here {@link buffered} asks instead. */
+const GUARD_THREAD = "UPDATE langgraph_threads SET seq = seq WHERE FALSE AND thread = ? AND seq = ? AND generation = ?";
+const GUARD_SETTING = "UPDATE langgraph_settings SET name = name WHERE FALSE AND name = ?";
+const LOCK = "UPDATE langgraph_settings SET name = name WHERE FALSE AND name = '' || ?";
+const ASKED = new Map([
+  [GUARD_THREAD, "SELECT count(*) AS n FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ?"],
+  [GUARD_SETTING, "SELECT count(*) AS n FROM langgraph_settings WHERE name = ?"],
+]);
+
+/**
+ * An engine that sends statements as a server's does: those that return nothing wait for the next one that does, or for the commit,
+ * and their errors come then. It doesn't notice that others have written, so that only guards do.
+ */
+class BufferingEngine implements StorageEngine {
+  readonly buffers = true;
+  readonly dialect: StorageEngine["dialect"];
+  readonly #inner: StorageEngine;
+
+  constructor(inner: StorageEngine) {
+    this.#inner = inner;
+    const guards = { thread: GUARD_THREAD, setting: GUARD_SETTING };
+    const clock = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now";
+    this.dialect = { ...inner.dialect, guards, lockText: LOCK, clock };
+  }
+
+  get name(): string {
+    return this.#inner.name;
+  }
+
+  get open(): boolean {
+    return this.#inner.open;
+  }
+
+  write<T>(program: () => Program<T>, durability?: "synced" | "unsynced"): T | Promise<T> {
+    return this.#inner.write(() => buffered(program(), true), durability);
+  }
+
+  read<T>(program: () => Program<T>): T | Promise<T> {
+    return this.#inner.read(() => buffered(program()));
+  }
+
+  *hasChanged(): Program<boolean> {
+    yield* this.#inner.hasChanged();
+    return false;
+  }
+
+  columnsOf(table: string): Program<string[]> {
+    return this.#inner.columnsOf(table);
+  }
+
+  hasWritten(): void {
+    this.#inner.hasWritten();
+  }
+
+  meaningOf(error: unknown): unknown {
+    return this.#inner.meaningOf(error);
+  }
+
+  codeOf(error: unknown): string {
+    return this.#inner.codeOf(error);
+  }
+
+  isPassing(error: unknown): boolean {
+    return this.#inner.isPassing(error);
+  }
+}
+
+/** The same program, whose statements without an answer wait. After a failed one, none is carried out any more. */
+function* buffered<T>(program: Program<T>, writes = false): Program<T> {
+  const waiting: Statement[] = [];
+  const send = function* (): Program {
+    for (const statement of waiting.splice(0)) {
+      const asked = ASKED.get(statement.text);
+      if (asked === undefined) yield statement;
+      else if (((yield { ...statement, text: asked, returns: "one" }) as { n: number }).n === 0) {
+        inflicted.guarded += 1;
+        throw new StaleFacts();
+      }
+    }
+  };
+  let step = program.next();
+  while (step.done !== true) {
+    const statement = step.value;
+    if (statement.returns === "none") {
+      waiting.push(statement);
+      step = program.next();
+      continue;
+    }
+    if (writes) inflicted.waits += 1;
+    let answer: { value: unknown } | { error: unknown };
+    try {
+      yield* send();
+      answer = { value: yield statement };
+    } catch (error) {
+      waiting.length = 0;
+      answer = { error };
+    }
+    step = "error" in answer ? program.throw(answer.error) : program.next(answer.value);
+  }
+  yield* send();
+  return step.value;
 }
 
 /**

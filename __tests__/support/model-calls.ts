@@ -1,6 +1,7 @@
 import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { TurnSaver, type TurnSaverOptions } from "../../src/index";
+import type { TurnSaver, TurnSaverOptions } from "../../src/index";
 import { quiet } from "./s1-tools";
+import { openSaver } from "./open-saver";
 
 export type Versions = Record<string, number | string>;
 
@@ -21,7 +22,7 @@ export interface Save {
 }
 
 export function openOn(path: string, options: TurnSaverOptions = {}): TurnSaver {
-  return TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...options });
+  return openSaver(path, { logger: quiet, synchronous: "normal", ...options });
 }
 
 /** Ids of version 6 in the order of their numbers, as LangGraph's are. */

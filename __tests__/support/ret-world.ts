@@ -1,9 +1,10 @@
 import { Annotation, Command, DeltaChannel, END, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { TurnSaver, type TurnSaverOptions } from "../../src/index";
+import type { TurnSaver, TurnSaverOptions } from "../../src/index";
 import { quiet } from "./s1-tools";
 import { tempFile } from "./temp";
+import { openSaver } from "./open-saver";
 
 export const THREAD = "thread";
 export const at = (threadId = THREAD, more: object = {}): any => ({ configurable: { thread_id: threadId, ...more } });
@@ -72,14 +73,14 @@ export class Shop {
     this.path = path;
     this.#frequency = frequency;
     this.#options = { logger: quiet, synchronous: "normal", ...rest };
-    this.saver = TurnSaver.fromPath(path, this.#options);
+    this.saver = openSaver(path, this.#options);
     this.graph = graphOn(this.saver, frequency);
   }
 
   /** As a new process would find it: nothing is remembered. */
   reopen(): void {
     this.saver.close();
-    this.saver = TurnSaver.fromPath(this.path, this.#options);
+    this.saver = openSaver(this.path, this.#options);
     this.graph = graphOn(this.saver, this.#frequency);
   }
 

@@ -1,7 +1,8 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner, type GraphRunnerOptions, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { GraphRunner, type GraphRunnerOptions, type TurnSaverOptions } from "../../src/index";
 import { tempFile } from "./temp";
+import { openSaver } from "./open-saver";
 
 export const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -34,7 +35,7 @@ export class SideEffects {
 export function world(path = tempFile(), options: TurnSaverOptions = {}) {
   const warnings: string[] = [];
   const logger = { debug() {}, info() {}, warn: (_: object, message?: string) => void warnings.push(message ?? ""), error() {} };
-  const saver = TurnSaver.fromPath(path, { logger, synchronous: "normal", ...options });
+  const saver = openSaver(path, { logger, synchronous: "normal", ...options });
   return { path, saver, warnings, ledger: new SideEffects(`${path}.ledger`) };
 }
 

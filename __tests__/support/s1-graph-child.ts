@@ -2,13 +2,14 @@
  * Runs a → b → c on a thread and writes the names of the nodes that ran, as JSON.
  * Arguments: file, thread, "run" | "resume", the node in whose body the process is killed ("-": none), "hang:<node>" waits there instead.
  */
-import { GraphRunner, TurnSaver } from "../../src/index";
+import { GraphRunner } from "../../src/index";
 import { chain } from "./s1-graph";
 import { dieNow, quiet } from "./s1-tools";
+import { openSaver } from "./open-saver";
 
 const [, , file = "", threadId = "t", mode = "run", at = "-"] = process.argv;
 const ran: string[] = [];
-const saver = TurnSaver.fromPath(file, { logger: quiet });
+const saver = openSaver(file, { logger: quiet });
 const runner = new GraphRunner(
   chain(saver, async (node) => {
     ran.push(node);

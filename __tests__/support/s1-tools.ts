@@ -1,5 +1,7 @@
+import { copyFileSync, readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "../../src/index";
+import { ON_POSTGRES } from "./open-saver";
 
 export const quiet: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -33,6 +35,11 @@ export function dump(path: string): Record<string, unknown[]> {
   } finally {
     db.close();
   }
+}
+
+/** What a store consists of, as text that a secret can be looked for in. */
+export function everythingIn(path: string): string {
+  return ON_POSTGRES ? JSON.stringify(dump(path)) : readFileSync(path, "latin1");
 }
 
 /** The number under which most tables have a thread's rows. */
@@ -74,6 +81,14 @@ export function sqlOn(path: string, ...statements: string[]): void {
   } finally {
     db.close();
   }
+}
+
+/** Copies a store that nobody has open. */
+export function copyStore(from: string, to: string): void {
+  if (!ON_POSTGRES) return copyFileSync(from, to);
+  const db = new Database(from);
+  db.prepare("VACUUM INTO ?").run(to);
+  db.close();
 }
 
 /** Ends this process as a power cut would: no handler runs, nothing is flushed. */

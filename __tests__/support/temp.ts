@@ -10,7 +10,7 @@ const folders: string[] = [];
  * Files of tests are kept in memory where there is room: a disk takes milliseconds for each sync, and most tests commit hundreds of times.
  * `TMPDIR` chooses another place: `TMPDIR=/tmp npm test` runs on a disk.
  */
-function place(): string {
+export function tempPlace(): string {
   if (process.env["TMPDIR"]) return tmpdir();
   try {
     const { bavail, bsize } = statfsSync(MEMORY);
@@ -22,7 +22,7 @@ function place(): string {
 
 /** A path in a fresh folder; the folder goes when the tests of the file have ended, or the process where there are none. */
 export function tempFile(name = "agent.db"): string {
-  const folder = mkdtempSync(join(place(), "turns-"));
+  const folder = mkdtempSync(join(tempPlace(), "turns-"));
   folders.push(folder);
   return join(folder, name);
 }

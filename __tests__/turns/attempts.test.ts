@@ -2,6 +2,7 @@ import Database from "better-sqlite3";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
+import { openSaver } from "../support/open-saver";
 
 const thread = { configurable: { thread_id: "t" } };
 
@@ -24,7 +25,7 @@ test("the first Thought of a checkpoint that was just saved is committed without
 test.each(["async", "sync", "exit"] as const)(
   "attempts are counted on where a run was stopped and resumed: %s",
   async (durability) => {
-    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const saver = openSaver(":memory:", { logger: quiet });
     const stopped = new AbortController();
     let stops = false;
     const graph = saver.attach(

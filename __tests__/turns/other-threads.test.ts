@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { Annotation, entrypoint, Send, START, StateGraph, task } from "@langchain/langgraph";
-import { TurnSaver, type TurnSaverOptions, type TurnToRedact } from "langgraph-checkpoint-turns";
+import type { TurnSaver, TurnSaverOptions, TurnToRedact } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const large = (what: string): string => `${what} `.repeat(4_000);
@@ -38,8 +39,7 @@ const inners = {
 
 describe.each(Object.entries(inners))("a node calls %s on a thread of its own", (_, make) => {
   let saver: TurnSaver;
-  const opened = (options: TurnSaverOptions = {}): TurnSaver =>
-    (saver = TurnSaver.fromPath(tempFile(), { logger: quiet, ...options }));
+  const opened = (options: TurnSaverOptions = {}): TurnSaver => (saver = openSaver(tempFile(), { logger: quiet, ...options }));
   afterEach(() => saver.close());
 
   test("S4.6 what its nodes are called with is sealed for their own thread: it can be read, verified and copied", async () => {
@@ -86,7 +86,7 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
 });
 
 test("S3.5 a thread that an aborted run's node was on is free as soon as the last body there has finished", async () => {
-  const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+  const saver = openSaver(tempFile(), { logger: quiet });
   const gate = { open: (): void => undefined };
   const opened = new Promise<void>((resolve) => (gate.open = resolve));
   const aborts = new AbortController();

@@ -1,10 +1,11 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { CheckpointPersister, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointPersister, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import Database from "better-sqlite3";
 import { ownershipChange, type OwnershipChange, type TaskClaim, type TaskRow, taskSpans } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { listener, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const CREATED = "2030-01-01T00:00:00.000Z";
 
@@ -129,7 +130,7 @@ let path: string;
 let saver: TurnSaver;
 beforeEach(() => {
   path = tempFile();
-  saver = TurnSaver.fromPath(path, { logger: quiet });
+  saver = openSaver(path, { logger: quiet });
 });
 afterEach(() => {
   saver.close();
@@ -378,7 +379,7 @@ describe("durability exit", () => {
   test("a run whose input is never saved by itself has a task of its own, and a warning is given", async () => {
     saver.close();
     const logger = listener();
-    saver = TurnSaver.fromPath(path, { logger });
+    saver = openSaver(path, { logger });
     const graph = saver.attach(chain(saver));
     await graph.invoke({ log: ["1"] }, thread);
     const before = await graph.getState(thread);

@@ -19,11 +19,12 @@ import {
   CheckpointPersister,
   GraphRunner,
   type Turn,
-  TurnSaver,
+  type TurnSaver,
   type TurnSaverOptions,
   type TurnToRedact,
 } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const SECRET = "4111-1111-1111-1111";
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
@@ -59,7 +60,7 @@ interface World {
 function worldOf(options: TurnSaverOptions, file = tempFile()): World {
   const errors: string[] = [];
   const note = (data: object, message: string) => void errors.push(`${message} ${JSON.stringify(data)}`);
-  const saver = TurnSaver.fromPath(file, { logger: { ...quiet, error: note }, ...options });
+  const saver = openSaver(file, { logger: { ...quiet, error: note }, ...options });
   const failures: World["failures"] = [];
   saver.events.on("turn_failed", (failure) => failures.push(failure));
   open.push(saver);
@@ -450,7 +451,7 @@ describe("S4.6 turns", () => {
     ["redact", { redact: "mask" }],
     ["turns", { turns: "none" }],
   ])("S4.6 a bad option %s is refused by name", (option, options) => {
-    expect(() => TurnSaver.fromPath(":memory:", options as never)).toThrow(
+    expect(() => openSaver(":memory:", options as never)).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION", data: { option } }),
     );
   });

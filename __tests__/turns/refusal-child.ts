@@ -1,7 +1,8 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { setFailpointHandler } from "../../src/testing-internal";
-import { effect, TurnSaver } from "../../src/index";
+import { effect } from "../../src/index";
+import { openSaver } from "../support/open-saver";
 
 /**
  * `refusal-child.ts <db> <why> [loud]`: runs a graph of two nodes, a and b, that the recorder stops. Logs nothing unless `loud`. Prints the
@@ -9,7 +10,7 @@ import { effect, TurnSaver } from "../../src/index";
  */
 const [path = "", why = "", loud = ""] = process.argv.slice(2);
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const saver = TurnSaver.fromPath(path, { onTurnError: "throw", ...(loud === "" ? { logger: silent } : {}) });
+const saver = openSaver(path, { onTurnError: "throw", ...(loud === "" ? { logger: silent } : {}) });
 const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }) });
 
 /** From the first node on, so that a run is under way. */

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { internalsOf, openSqliteStore, RunRegistry } from "../../src/testing-internal";
 import { State, world } from "../support/run-world";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
+import { openSaver } from "../support/open-saver";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const refusal = (work: Promise<unknown> | (() => Promise<unknown>)): Promise<{ code?: string }> =>
@@ -51,7 +52,7 @@ describe("a run keeps its thread while it is quiet", () => {
       `S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`,
       async () => {
         const at = world();
-        const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
+        const other = openSaver(at.path, { synchronous: "normal" });
         const deeds: string[] = [];
         const graph = backingOff(at.saver, deeds, 6_000);
         const others = new GraphRunner(backingOff(other, deeds, 1));
@@ -81,7 +82,7 @@ describe("a run keeps its thread while it is quiet", () => {
 
     test.concurrent(`S3.2 ${kind} run whose router at the start is slow`, async () => {
       const at = world();
-      const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
+      const other = openSaver(at.path, { synchronous: "normal" });
       let go = (): void => {};
       const gone = new Promise<void>((resolve) => (go = resolve));
       const of = (saver: TurnSaver, wait: Promise<void>) =>
@@ -225,7 +226,7 @@ describe("a run that failed beside a nested graph that still works", () => {
 
   test("S3.2 THREAD_RUNNING names when the run started, in any saver of the process it is asked", async () => {
     const at = world();
-    const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
+    const other = openSaver(at.path, { synchronous: "normal" });
     const release = await internalsOf(at.saver).reserve("t");
     const [row] = await other.turns.liveRuns("t");
     await pause(30);
@@ -258,7 +259,7 @@ describe("a run that counted as over, and was not", () => {
       { source: "input", step: -1, parents: {} },
       {},
     );
-    const others = TurnSaver.fromPath(at.path, { synchronous: "normal" });
+    const others = openSaver(at.path, { synchronous: "normal" });
     const store = openSqliteStore(at.path, { synchronous: "normal", busyTimeoutMs: 5_000 });
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const runs = new RunRegistry({ store, log, createId: randomUUID, clock: () => new Date() });

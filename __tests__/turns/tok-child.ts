@@ -1,11 +1,11 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { AnsweringModel, StreamingModel, usage } from "./tok-model";
+import { openSaver } from "../support/open-saver";
 
 /** Calls models in a node and is killed in the middle of it: `tok-child.ts <db>`. */
 const [path = ""] = process.argv.slice(2);
 const die = (): boolean => process.kill(process.pid, "SIGKILL");
-const saver = TurnSaver.fromPath(path);
+const saver = openSaver(path);
 const model = new AnsweringModel([{ text: "one", usage: usage(10, 5, 4, 2) }]);
 const graph = saver.attach(
   new StateGraph(Annotation.Root({ x: Annotation<number>() }))

@@ -16,12 +16,13 @@ import {
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { GraphRunner, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
 import type { TokenCounts } from "../../src/testing-internal";
 import { z } from "zod";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
 import { AnsweringModel, type Reply, StreamingModel, usage } from "./tok-model";
+import { openSaver } from "../support/open-saver";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const State = Annotation.Root({ x: Annotation<number>() });
@@ -33,7 +34,7 @@ afterEach(() => {
 });
 
 function saverOn(file = tempFile()): TurnSaver {
-  const saver = TurnSaver.fromPath(file, { logger: quiet });
+  const saver = openSaver(file, { logger: quiet });
   savers.push(saver);
   return saver;
 }

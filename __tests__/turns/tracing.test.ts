@@ -5,12 +5,12 @@ import { context, ProxyTracerProvider, trace, SpanStatusCode } from "@openteleme
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import Database from "better-sqlite3";
-import { TurnSaver } from "../../src/index";
 import { beginTracing, spanned, Tracing } from "../../src/testing-internal";
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
 import { configOf, idOf, openOn, put, putWrites } from "../support/model-calls";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const exporter = new InMemorySpanExporter();
 const spans = (name?: string): ReadableSpan[] =>
@@ -254,7 +254,7 @@ describe("the log", () => {
     ["encrypted", { key: KEY }],
   ])("takes a logger of pino's shape, and no line carries a payload: %s", async (_, encryption) => {
     const logger = listener();
-    const saver = TurnSaver.fromPath(tempFile(), {
+    const saver = openSaver(tempFile(), {
       logger,
       encryption,
       retention: { keepLast: 3 },

@@ -18,10 +18,11 @@ import {
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import { uuid5 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { CheckpointPersister, GraphRunner, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointPersister, GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
 import { pullTaskId } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -31,7 +32,7 @@ const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 /** A saver on a file, and a second connection that sees only what is committed. */
 function setup() {
   const path = tempFile();
-  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const saver = openSaver(path, { logger: quiet });
   const witness = new Database(path, { readonly: true });
   const newest = witness
     .prepare("SELECT turn_type FROM langgraph_checkpoints WHERE node_name = ? ORDER BY seq DESC LIMIT 1")
@@ -226,7 +227,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
           .compile({ checkpointer }),
       );
     await build(saver).invoke({ log: ["in"] }, config);
-    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const other = openSaver(path, { logger: quiet });
     await build(other).invoke(new Command({ resume: "!", update: { log: ["by hand"] } }), config);
     const thoughts = (await other.turns.list("t")).filter(({ turnType }) => turnType === "Thought");
     expect(thoughts.map(line)).toEqual(["T a", "T asks", "T asks", "T sent"]);
@@ -372,7 +373,7 @@ describe("turns: what is recorded", () => {
 
   test("attach refuses what is no graph of this saver", () => {
     const { saver, node, close } = setup();
-    const other = TurnSaver.fromPath(":memory:");
+    const other = openSaver(":memory:");
     const graph = new StateGraph(State).addNode("a", node("a")).addEdge(START, "a");
     for (const wrong of [{}, graph, graph.compile(), graph.compile({ checkpointer: other })]) {
       expect(() => saver.attach(wrong)).toThrow(expect.objectContaining({ code: "INVALID_GRAPH" }));
@@ -418,7 +419,7 @@ describe("turns: what is recorded", () => {
 
   test("not attached: works as a checkpointer, derives the turns from the checkpoints, and says so once", async () => {
     const warnings: string[] = [];
-    const saver = TurnSaver.fromPath(":memory:", { logger: { ...quiet, warn: (_data, message) => void warnings.push(message) } });
+    const saver = openSaver(":memory:", { logger: { ...quiet, warn: (_data, message) => void warnings.push(message) } });
     const graph = new StateGraph(State)
       .addNode("a", () => ({ log: ["a"] }))
       .addNode("b", () => ({ log: ["b"] }))
@@ -439,7 +440,7 @@ describe("turns: what is recorded", () => {
   test.each(["async", "sync", "exit"] as const)(
     "not attached: what has finished or asks isn't in flight, durability %s",
     async (durability) => {
-      const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+      const saver = openSaver(":memory:", { logger: quiet });
       const told: string[] = [];
       saver.events.on("turn", (turn) => void told.push(line(turn)));
       const graph = new StateGraph(State)
@@ -462,7 +463,7 @@ describe("turns: what is recorded", () => {
   test.each(["async", "sync"] as const)(
     "not attached: each attempt that finished has an Action with what came of it, durability %s",
     async (durability) => {
-      const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+      const saver = openSaver(":memory:", { logger: quiet });
       let tries = 0;
       const graph = new StateGraph(State)
         .addNode("asks", () => ({ log: [interrupt<string, string>("well?")] }))
@@ -492,7 +493,7 @@ describe("turns: what is recorded", () => {
   );
 
   test("not attached: an Action is saved once, however many graphs run and though its checkpoint is saved again", async () => {
-    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const saver = openSaver(":memory:", { logger: quiet });
     const told: string[] = [];
     saver.events.on("turn", (turn) => void told.push(line(turn)));
     saver.events.on("turn_failed", ({ error }) => void told.push(String(error)));
@@ -517,7 +518,7 @@ describe("turns: what is recorded", () => {
   });
 
   test("not attached: an Action holds what its node returned, no matter what the channels are called", async () => {
-    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const saver = openSaver(":memory:", { logger: quiet });
     const names = ["~", 'a"b', "plain", "list"] as const;
     const states = Object.fromEntries(names.map((name) => [name, Annotation<unknown>()]));
     const update = {
@@ -540,7 +541,7 @@ describe("turns: what is recorded", () => {
 
   test("not attached: each Thought has its Action while somebody else holds the file's lock", async () => {
     const path = tempFile();
-    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const saver = openSaver(path, { logger: quiet });
     const other = new Database(path);
     const node = (name: string) => () => ({ log: [name] });
     const holds = (): object => {
@@ -564,7 +565,7 @@ describe("turns: what is recorded", () => {
 
   test('durability "exit" keeps nothing on a crash: it warns, and turns are recorded all the same', async () => {
     const warnings: string[] = [];
-    const saver = TurnSaver.fromPath(":memory:", { logger: { ...quiet, warn: (_data, message) => void warnings.push(message) } });
+    const saver = openSaver(":memory:", { logger: { ...quiet, warn: (_data, message) => void warnings.push(message) } });
     const graph = saver.attach(
       new StateGraph(State)
         .addNode("a", () => ({ log: ["a"] }))
@@ -582,7 +583,7 @@ describe("turns: what is recorded", () => {
   test("S1.9 onTurnError: throw stops the node before its work", async () => {
     const { path, saver, close } = setup();
     saver.close();
-    const strict = TurnSaver.fromPath(path, { logger: quiet, onTurnError: "throw" });
+    const strict = openSaver(path, { logger: quiet, onTurnError: "throw" });
     const db = new Database(path);
     db.exec("CREATE TRIGGER no_turns BEFORE INSERT ON langgraph_checkpoints BEGIN SELECT RAISE(ABORT, 'no turns'); END");
     let ran = false;
@@ -659,7 +660,7 @@ describe("turns: what is recorded", () => {
 
   test("onCheckpointError: continue lets the run continue, reports, and loses no value that the failed checkpoint held", async () => {
     const path = tempFile();
-    const saver = TurnSaver.fromPath(path, { logger: quiet, onCheckpointError: "continue" });
+    const saver = openSaver(path, { logger: quiet, onCheckpointError: "continue" });
     const failed: string[] = [];
     saver.events.on("checkpoint_failed", ({ checkpointId }) => failed.push(checkpointId));
     const db = new Database(path);
@@ -698,7 +699,7 @@ describe("turns: what is recorded", () => {
 
   test("a listener that throws is logged and harms nothing", async () => {
     const errors: string[] = [];
-    const saver = TurnSaver.fromPath(":memory:", { logger: { ...quiet, error: (_data, message) => void errors.push(message) } });
+    const saver = openSaver(":memory:", { logger: { ...quiet, error: (_data, message) => void errors.push(message) } });
     for (const name of ["turn", "checkpoint"] as const) {
       saver.events.on(name, () => {
         throw new Error("listener");

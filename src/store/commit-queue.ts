@@ -167,8 +167,14 @@ export class CommitQueue {
   }
 
   /** Reads after committing what was handed in before. Everything the program reads is one state of the database. */
-  read<T>(program: () => Program<T>): Awaitable<T> {
-    return this.behind(() => this.#session.engine.read(() => this.#session.transaction(program())));
+  read<T>(program: (session: Session) => Program<T>): Awaitable<T> {
+    const { engine } = this.#session;
+    return this.behind(() =>
+      engine.read(() => {
+        const session = engine.buffers ? this.#session.reader() : this.#session;
+        return session.transaction(program(session));
+      }),
+    );
   }
 
   /** Does something after everything that was handed in before. */
@@ -230,7 +236,7 @@ export class CommitQueue {
 
   *#all(jobs: readonly Job[]): Program {
     const session = this.#session;
-    if (!session.isKeyCurrent) yield* refuseRetiredKey(session);
+    if (!session.isKeyCurrent || session.engine.dialect.guards !== undefined) yield* refuseRetiredKey(session);
     for (const job of jobs) {
       let isAtFailpoint = false;
       if (job.operation.isLight !== true) yield* session.flush();
@@ -246,7 +252,9 @@ export class CommitQueue {
           job.leftOut = { error: error.cause };
           throw error;
         }
-        if (session.engine.isPassing(error)) throw error;
+        if (error instanceof StaleFacts || session.engine.isPassing(error)) throw error;
+        // A buffered statement of any job may have failed. Each is tried by itself.
+        if (session.engine.buffers && jobs.length > 1 && session.engine.codeOf(error) !== "") throw error;
         throw new JobFailed(job, session.engine.meaningOf(error), isAtFailpoint);
       }
     }

@@ -1,3 +1,4 @@
+import type { Dialect } from "./dialect";
 import type { Execute, Program } from "./program";
 import type { Awaitable } from "./store";
 
@@ -9,6 +10,12 @@ export interface Engine {
   /** For messages: the file, or where the database is. */
   readonly name: string;
   readonly open: boolean;
+  readonly dialect: Dialect;
+  /**
+   * Whether statements that return nothing are sent with the next one that does, or with the commit. Their errors come then, and
+   * may be those of another program in the transaction.
+   */
+  readonly buffers: boolean;
   /** Only of an engine that answers at once: runs a statement. A program then runs without stopping at each one. */
   readonly execute?: Execute;
   /**

@@ -5,8 +5,13 @@ export type Bound = string | number | null | Uint8Array;
 export interface Statement {
   readonly text: string;
   readonly values: readonly Bound[];
-  /** `one`: the first row or undefined. `all`: rows as objects. `arrays`: rows as arrays. `count`: how many rows were changed. */
-  readonly returns: "one" | "all" | "arrays" | "count";
+  /**
+   * `one`: the first row or undefined. `all`: rows as objects. `arrays`: rows as arrays. `count`: how many rows were changed.
+   * `none`: nothing; an engine that buffers sends the statement with the next one that is waited for.
+   */
+  readonly returns: "one" | "all" | "arrays" | "count" | "none";
+  /** Of a guard: the number of the thread that it locks. An engine may send the guards of a buffer first, in this order. */
+  readonly guards?: number;
 }
 
 /** Runs a statement. */

@@ -44,23 +44,34 @@ export class Session {
   readonly ended = new Recent<string, true>(ENDED);
   /** Whether it's known that the sealing key isn't retired. */
   isKeyCurrent = false;
-  /** Whether there are effects of runs that have saved nothing else; undefined if that's not known. */
-  unsavedEffects: boolean | undefined;
+  /** Graph runs that are known to have no effects of which nothing else is saved. Only the process of a run records its effects. */
+  readonly savedRuns = new Set<string>();
   /** The current program has a transaction of its own, in which its turns may fail without it. */
   inParts = false;
   /** Why the turns of the current program are left out, if they are. */
   leftOut: { error: unknown } | undefined;
   /** Threads that the current transaction has changed. */
   readonly changed = new Set<ThreadState>();
-  readonly #tags = new Map<string, string>();
+  /** Threads whose row the current transaction has read or guarded, so that nobody else changes them. */
+  readonly #guarded = new Set<ThreadState>();
+  /** Whether its transactions only read. Then it starts without facts and has one transaction. */
+  readonly isReading: boolean;
+  readonly #tags: Map<string, string>;
   readonly #execute: Execute | undefined;
   #sealing: Sealing | undefined;
 
   /** @param isStepped programs stop at each statement, though the engine answers at once */
-  constructor(engine: Engine, sealing?: Sealing, isStepped = false) {
+  constructor(engine: Engine, sealing?: Sealing, isStepped = false, reads?: { tags: Map<string, string> }) {
     this.engine = engine;
+    this.isReading = reads !== undefined;
+    this.#tags = reads?.tags ?? new Map<string, string>();
     this.#execute = isStepped ? undefined : engine.execute;
     this.#sealing = sealing;
+  }
+
+  /** For one transaction that reads: where reads don't wait for writes, they share no facts with them. */
+  reader(): Session {
+    return new Session(this.engine, this.#sealing, this.#execute === undefined, { tags: this.#tags });
   }
 
   /** Translates between texts and stored bytes. */
@@ -78,8 +89,14 @@ export class Session {
     this.#sealing = sealing;
   }
 
-  /** @returns how many rows were changed */
-  *run(text: string, ...values: Bound[]): Program<number> {
+  /** Changes rows. On an engine that buffers, a later statement that is waited for throws the error of this one. */
+  *run(text: string, ...values: Bound[]): Program {
+    if (this.#execute !== undefined) this.#execute(text, values, "none");
+    else yield { text, values, returns: "none" };
+  }
+
+  /** {@link run} that waits. @returns how many rows were changed */
+  *changes(text: string, ...values: Bound[]): Program<number> {
     if (this.#execute !== undefined) return this.#execute(text, values, "count") as number;
     return (yield { text, values, returns: "count" }) as number;
   }
@@ -87,6 +104,48 @@ export class Session {
   *get<T>(text: string, ...values: Bound[]): Program<T | undefined> {
     if (this.#execute !== undefined) return this.#execute(text, values, "one") as T | undefined;
     return (yield { text, values, returns: "one" }) as T | undefined;
+  }
+
+  /** A SELECT of one table; if the transaction writes, nobody else changes these rows until its end. */
+  locking(select: string): string {
+    return this.isReading ? select : select + this.engine.dialect.forUpdate;
+  }
+
+  /** {@link locking} for rows that others only mustn't delete. */
+  sharing(select: string): string {
+    return this.isReading ? select : select + this.engine.dialect.forShare;
+  }
+
+  /** Lets no other transaction lock the same text until the end of this one: before looking for what may not exist yet. */
+  *lock(text: string): Program {
+    const { lockText } = this.engine.dialect;
+    if (lockText !== undefined && !this.isReading) yield* this.run(lockText, text);
+  }
+
+  /** The sealing key, if there is one, must not have been retired. @throws {StaleFacts} now or later */
+  *guardKey(): Program {
+    const { guards } = this.engine.dialect;
+    if (guards !== undefined && this.sealing.keyId !== undefined) yield* this.run(guards.setting, `key:${this.sealing.keyId}`);
+  }
+
+  /** Remembers a thread that the current transaction has read or made. */
+  remember(key: ThreadState): void {
+    this.threads.set(key.threadId, key);
+    this.#guarded.add(key);
+  }
+
+  /**
+   * A remembered thread. If others may have changed it, the transaction fails, now or later.
+   * @throws {StaleFacts}
+   */
+  *known(threadId: string): Program<ThreadState | undefined> {
+    const key = this.threads.get(threadId);
+    const { guards } = this.engine.dialect;
+    if (key === undefined || guards === undefined || this.#guarded.has(key)) return key;
+    this.#guarded.add(key);
+    const { thread, seq, generation } = key.row;
+    yield { text: guards.thread, values: [thread, seq, generation], returns: "none", guards: thread };
+    return key;
   }
 
   /** Reads whole results: an open cursor would block writes on this connection and hold back WAL checkpoints. */
@@ -126,20 +185,22 @@ export class Session {
    * @param written gets those rows
    */
   *transaction<T>(work: Program<T>, written: WrittenThread[] = []): Program<T> {
-    if (yield* this.engine.hasChanged()) this.forget();
+    if (!this.isReading && (yield* this.engine.hasChanged())) this.forget();
     let isDone = false;
     try {
       const result = yield* work;
       yield* this.flush();
       written.length = 0;
       for (const key of this.changed) written.push(yield* this.#writeThread(key));
-      this.engine.hasWritten();
+      if (!this.isReading) this.engine.hasWritten();
       isDone = true;
       return result;
     } finally {
       this.changed.clear();
+      this.#guarded.clear();
       if (!isDone) this.forget();
       else if (this.threads.size > THREADS) this.threads.clear();
+      if (this.savedRuns.size > THREADS) this.savedRuns.clear();
     }
   }
 
@@ -184,6 +245,6 @@ export class Session {
     this.threads.clear();
     this.leases.clear();
     this.isKeyCurrent = false;
-    this.unsavedEffects = undefined;
+    this.savedRuns.clear();
   }
 }

@@ -428,6 +428,8 @@ export interface RunRow {
   startedAt: string;
   /** Milliseconds of the machine's uptime. 0: it was silent for so long that anybody may take the thread. */
   beatAt: number;
+  /** How long ago that was by the database's clock, in milliseconds; undefined if the database has none of its own. */
+  quietMs?: number;
 }
 
 /** A call of `effect()`. */
@@ -812,8 +814,8 @@ export interface Store {
     run: RunRow,
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
   ): Awaitable<void>;
-  /** @returns whether the mark is still there */
-  beatRun(runId: string, at: number): Awaitable<boolean>;
+  /** @returns the runs whose mark is still there */
+  beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
   checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
   endRun(runId: string): Awaitable<void>;

@@ -9,6 +9,9 @@ const NODE_TASKS = 512;
 const CHUNKS = 2_048;
 const LISTS = 512;
 
+/** Stands for the seq of a row that is stored. */
+export const STORED = 0;
+
 /** What a tombstone says. */
 export type Deletion = RowOf<typeof TOMBSTONES>;
 
@@ -47,7 +50,7 @@ export class ThreadFacts {
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);
   /** Whether there are turns whose starting checkpoint nobody knows. With durability "exit" they come before it. */
   hasStrayTurns = false;
-  /** The seqs of chunks by address. */
+  /** The seqs of chunks by address; {@link STORED} if only that is known. */
   readonly chunks = new Recent<string, number>(CHUNKS);
   /** The last stored chunk was new, so the next one probably is too: it is inserted without looking for it first. */
   wasChunkNew = false;

@@ -33,17 +33,21 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
  *
  * For this thread, we know. For other processes on this host, the operating system knows. For another host (a container that
  * shares the folder), and for another thread of this process, only the heartbeat tells. It counts by the machine's uptime,
- * because the wall clock can be set during a run. Processes that share a file in WAL mode share a machine, so a run from before
+ * because the wall clock can be set during a run; or by the database's clock, if that is on a server. Processes that share a file in WAL mode share a machine, so a run from before
  * the machine's start is over.
  *
  * @param now by {@link uptime}
  */
 export function isAlive(run: RunRow, now = uptime()): boolean {
   const here = thisProcess();
-  if (run.beatAt === 0 || run.boot !== here.boot) return false;
-  if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
+  const { quietMs } = run;
+  if (run.beatAt === 0 || (quietMs === undefined && run.boot !== here.boot)) return false;
+  const isHere = run.host === here.host && run.boot === here.boot;
+  if (isHere && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
-  if (run.host !== here.host || isOtherThread) return now >= run.beatAt && now - run.beatAt < BEAT_EXPIRY_MS;
+  if (!isHere || isOtherThread) {
+    return quietMs === undefined ? now >= run.beatAt && now - run.beatAt < BEAT_EXPIRY_MS : quietMs < BEAT_EXPIRY_MS;
+  }
   return pidIsAlive(run.pid, run.pidStart);
 }
 

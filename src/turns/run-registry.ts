@@ -347,7 +347,7 @@ export class RunRegistry {
   async #revive(lapsed: Lapsed): Promise<void> {
     const { threadId, thread } = lapsed;
     let isThere = true;
-    await this.#keep(threadId, async () => void (isThere = await this.#store.beatRun(thread.rowId, uptime())));
+    await this.#keep(threadId, async () => void (isThere = (await this.#store.beatRuns([thread.rowId], uptime())).length > 0));
     const known = this.#threads.get(threadId);
     if (known !== undefined) throw leaseLost({ threadId }, this.#row(threadId, known));
     if (!isThere) throw leaseLost({ threadId }, await this.#holderOf(threadId));
@@ -438,17 +438,24 @@ export class RunRegistry {
 
   #check(): void {
     const now = uptime();
-    for (const [threadId, thread] of this.#threads) {
+    for (const [threadId, thread] of this.#threads)
       if (isOver(thread, this.bodies.countOf(threadId), now)) this.#lapse(threadId, thread);
-      else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) void this.#beat(threadId, thread, now);
-    }
+    const isDue = ({ lastBeat }: ActiveThread): boolean => now - lastBeat > BEAT_EXPIRY_MS / 6;
+    if ([...this.#threads.values()].some(isDue)) void this.#beat(now);
   }
 
-  async #beat(threadId: string, thread: ActiveThread, now: number): Promise<void> {
-    thread.lastBeat = now;
-    await this.#keep(threadId, async () => {
-      if (this.#store.open && !(await this.#store.beatRun(thread.rowId, now)) && thread.marked)
-        this.#log.warn({ threadId }, "the thread was taken over by another process: what its run still saves here is refused");
+  /** For all runs at once: one statement, however many there are. */
+  async #beat(now: number): Promise<void> {
+    const threads = [...this.#threads];
+    for (const [, thread] of threads) thread.lastBeat = now;
+    const rowIds = threads.map(([, { rowId }]) => rowId);
+    const marked = threads.filter(([, thread]) => thread.marked);
+    await this.#keep(threads.map(([threadId]) => threadId).join(", "), async () => {
+      if (!this.#store.open) return;
+      const there = await this.#store.beatRuns(rowIds, now);
+      for (const [threadId, { rowId }] of marked)
+        if (!there.includes(rowId) && rowIds.includes(rowId))
+          this.#log.warn({ threadId }, "the thread was taken over by another process: what its run still saves here is refused");
     });
   }
 
@@ -460,7 +467,7 @@ export class RunRegistry {
     const lapsed: Lapsed = { threadId, thread, revival: undefined };
     for (const runId of thread.graphRuns) this.#lapsed.set(runId, lapsed);
     void this.#keep(threadId, async () => {
-      if (this.#store.open) await this.#store.beatRun(thread.rowId, FOR_THE_TAKING);
+      if (this.#store.open) await this.#store.beatRuns([thread.rowId], FOR_THE_TAKING);
     });
     for (const runId of [...this.#lapsed.keys()].slice(0, Math.max(0, this.#lapsed.size - MAX_LAPSED)))
       void this.#forgetLapsed(runId);

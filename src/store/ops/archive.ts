@@ -3,75 +3,93 @@ import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { ARCHIVED_ROWS } from "../rows";
 import type { Session } from "../session";
-import { eachRow } from "./paging";
+import { eachRow, refuseBack } from "./paging";
+import { type AnyRow, archivedRow, archivedText } from "./row-references";
 import type { StoredRewind } from "./rewind-records";
 import type { RewindRow } from "../store";
-import { ARCHIVE, NAMES, type RawOf, REWOUND, rowsOfThread, type Table, VERSIONED } from "../tables";
+import { ARCHIVE, ITEMS, NAMES, type RawOf, REWOUND, rowsOfThread, type Table, VERSIONED } from "../tables";
 import type { ThreadState } from "../thread-state";
 
 export type ArchivedRow = RawOf<typeof ARCHIVE>;
 
 const PAGE = 100;
 const OF_REWIND = ARCHIVED_ROWS.select(`WHERE rewind_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ${PAGE}`);
-const ONE = ARCHIVED_ROWS.select("WHERE rewind_id = ? AND ordinal = ?");
-const SEAL = "UPDATE langgraph_archive SET checksum = ? WHERE rewind_id = ? AND ordinal = ?";
+const REPLACE = "UPDATE langgraph_archive SET row = ?, checksum = ? WHERE rewind_id = ? AND ordinal = ?";
 export const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
+
+type Key = string | number;
+
+/** Rows of one table for the archive. */
+interface ArchivedRange {
+  table: Table;
+  change: ArchivedRow["change"];
+  /** SQL, with the seq of the rewind's target as `?2`. */
+  which: string;
+  /** Columns that identify them, in the order of an index. */
+  by: readonly string[];
+  /** How many rows are in the archive already. */
+  count: number;
+}
 
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
 
 /**
- * Writes the rows behind a rewind's target to its archive, as JSON objects, and the older versions that their deletion makes
- * current again.
+ * Writes the rows behind a rewind's target to its archive, and the older versions that their deletion makes current again.
+ * @returns how many there are
  */
-export function* archiveRewound(session: Session, plan: Archived, key: ThreadState): Program {
-  for (const table of REWOUND) yield* archiveRows(session, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
-  for (const table of VERSIONED) {
-    yield* archiveRows(session, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
+export function* archiveRewound(session: Session, plan: Archived, key: ThreadState): Program<number> {
+  let count = 0;
+  for (const table of REWOUND) {
+    // Elements of lists have no index by seq.
+    const by = table.name === ITEMS.name ? table.key : ["seq"];
+    count = yield* archiveRows(session, plan, key, { table, change: "deleted", which: "seq > ?2", by, count });
   }
+  for (const table of VERSIONED) {
+    const which = "superseded_by > ?2 AND seq <= ?2";
+    count = yield* archiveRows(session, plan, key, { table, change: "revived", which, by: ["seq"], count });
+  }
+  return count;
 }
 
-/** Writes rows of one table to the archive. {@link sealArchive} adds their checksums. */
+/**
+ * Writes rows of one table to the archive, as JSON objects.
+ * @returns how many rows are in the archive now
+ */
 export function* archiveRows(
   session: Session,
   plan: Archived,
   key: ThreadState,
-  { table, change, which, by }: { table: Table; change: ArchivedRow["change"]; which: string; by: string },
-): Program {
-  const columns = yield* columnsOf(session, table.name);
-  const pairs = columns.map(
-    (column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`,
-  );
-  yield* session.run(
-    `INSERT INTO langgraph_archive (${ARCHIVED_ROWS.columns})
-      SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
-          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, json_object(${pairs.join(", ")}), ''
-        FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} AND ?2 IS NOT NULL`,
-    ...[key.thread, plan.targetSeq, plan.id, plan.threadId, table.name, change],
-  );
+  { table, change, which, by, count }: ArchivedRange,
+): Program<number> {
+  // Refuses columns that couldn't be restored.
+  yield* columnsOf(session, table.name);
+  const owner = { thread: null, threadId: plan.threadId };
+  let ordinal = count;
+  for (let after: readonly Key[] | undefined; ;) {
+    const behind = after === undefined ? "" : `AND (${by.join(", ")}) > (${by.map((_, at) => `?${at + 3}`).join(", ")})`;
+    const rows = yield* session.all<AnyRow>(
+      `SELECT * FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
+      ...[key.thread, plan.targetSeq, ...(after ?? [])],
+    );
+    for (const row of rows) {
+      ordinal += 1;
+      const archived = { rewindId: plan.id, threadId: plan.threadId, ordinal, tbl: table.name, change, row: archivedText(row) };
+      yield* session.run(ARCHIVED_ROWS.insert, ...ARCHIVED_ROWS.values(session.sealing, owner, archived));
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < PAGE) return ordinal;
+    const next = by.map((column) => last[column] as Key);
+    const differs = after?.findIndex((value, at) => value !== next[at]) ?? -1;
+    if (after !== undefined) refuseBack(table.name, after[Math.max(differs, 0)] as Key, next[Math.max(differs, 0)] as Key);
+    after = next;
+  }
 }
 
-/**
- * Gives the rows of an archive their checksums, which SQL can't compute.
- * @returns how many there are
- */
-export function* sealArchive(session: Session, { id }: { id: string }): Program<number> {
-  let count = 0;
-  yield* eachArchived(session, id, function* (archived) {
-    count += 1;
-    yield* seal(session, archived);
-  });
-  return count;
-}
-
-/** Gives one row a checksum over its current content. */
-export function* sealArchived(session: Session, rewindId: string, ordinal: number): Program {
-  const archived = yield* session.get<ArchivedRow>(ONE, rewindId, ordinal);
-  if (archived !== undefined) yield* seal(session, archived);
-}
-
-function* seal(session: Session, archived: ArchivedRow): Program {
-  const checksum = ARCHIVED_ROWS.checksum(session.sealing, archived.thread_id, archived);
-  yield* session.run(SEAL, checksum, archived.rewind_id, archived.ordinal);
+/** Replaces a column in an archived row. */
+export function* changeArchived(session: Session, archived: ArchivedRow, column: string, value: string | Uint8Array): Program {
+  const changed = { ...archived, row: archivedText({ ...archivedRow(archived.row), [column]: value }) };
+  const checksum = ARCHIVED_ROWS.checksum(session.sealing, archived.thread_id, changed);
+  yield* session.run(REPLACE, changed.row, checksum, archived.rewind_id, archived.ordinal);
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -84,11 +102,18 @@ export function verifyArchived(session: Session, archived: ArchivedRow): void {
  * @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing
  */
 export function* restoreArchive(session: Session, rewind: StoredRewind): Program {
-  const inserts = new Map<string, string>();
-  yield* openArchive(session, rewind, function* ({ tbl, change, row }) {
-    const text = change === "revived" ? supersedeAgain(tbl) : (inserts.get(tbl) ?? (yield* insertOfJson(session, tbl)));
-    if (change === "deleted") inserts.set(tbl, text);
-    yield* session.run(text, row);
+  const tables = new Map<string, string[]>();
+  yield* openArchive(session, rewind, function* ({ tbl, change, row: text }) {
+    const row = archivedRow(text);
+    if (change === "revived")
+      return yield* session.run(
+        `UPDATE ${tbl} SET superseded_by = ? WHERE seq = ?`,
+        row["superseded_by"] ?? null,
+        row["seq"] ?? null,
+      );
+    const columns = tables.get(tbl) ?? (yield* columnsOf(session, tbl));
+    tables.set(tbl, columns);
+    yield* session.run(insertOf(tbl, columns), ...columns.map((column) => row[column] ?? null));
   });
   yield* session.run(DELETE_ARCHIVE, rewind.id);
 }
@@ -112,7 +137,8 @@ export function* openArchive(
   throw corrupted(`the archive of rewind ${id}`, `${entries} rows`, `${count}`, { threadId, rewindId: id });
 }
 
-function* eachArchived(session: Session, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
+/** Reads the rows of an archive in their order. */
+export function* eachArchived(session: Session, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
   yield* eachRow(
     session,
     { table: ARCHIVE.name, query: OF_REWIND, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE },
@@ -121,18 +147,9 @@ function* eachArchived(session: Session, rewindId: string, work: (archived: Arch
 }
 
 /** A name that was given again since the rewind keeps its new checkpoint. */
-function* insertOfJson(session: Session, table: string): Program<string> {
-  const insert = table === NAMES.name ? "INSERT OR IGNORE" : "INSERT";
-  const columns = yield* columnsOf(session, table);
-  const values = columns.map(
-    (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
-      ELSE json_extract(?1, '$.${column}') END`,
-  );
-  return `${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`;
-}
-
-function supersedeAgain(table: string): string {
-  return `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`;
+function insertOf(table: string, columns: readonly string[]): string {
+  const insert = `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
+  return table === NAMES.name ? `${insert} ON CONFLICT DO NOTHING` : insert;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { isDerivedId } from "../../system";
 import { corrupted } from "../refusals";
+import { textFor } from "../dialect";
 import type { Program } from "../program";
 import { WRITE_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -26,9 +27,6 @@ interface Link {
 /** A link without writes has nulls instead. */
 type Row = Link & { [K in keyof RawWrites]: RawWrites[K] | null };
 
-const VERSION = (row: string): string =>
-  `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${row}.channels) AS m`;
-
 /**
  * One query for all channels. It follows the parent chain, for each channel up to an ancestor that stored a value, and collects
  * the writes on the way.
@@ -47,34 +45,35 @@ const VERSION = (row: string): string =>
  * from looking writes up by seq, which reads all of the thread's writes for every link. There can't be more links than
  * checkpoints; this limit stops the walk if a damaged file contains a cycle or duplicate links.
  */
-const HISTORY = `WITH RECURSIVE
-  wanted(channel) AS (SELECT value FROM json_each(?4)),
+const HISTORY = textFor(
+  ({ texts, version, entry, rowsAtMost }) => `WITH RECURSIVE
+  wanted(channel) AS (${texts("?4")}),
+  bound(rows) AS (SELECT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)),
   chain(channel, depth, checkpoint_id, parent_id, position, source, version, seed, child_id, child_position, child_source, child_version) AS (
-    SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.position, s.source,
-        ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL, NULL
+    SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.position, s.source, ${version("s.channels", "w.channel")},
+        CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS BIGINT), CAST(NULL AS TEXT), CAST(NULL AS TEXT)
       FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
       WHERE s.thread = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
     UNION ALL
     SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.position, p.source,
-        ${VERSION("p")} WHERE m.key = c.channel),
-        (SELECT m.value FROM json_each(p.channels) AS m WHERE m.key = c.channel AND m.type = 'array'),
-        c.checkpoint_id, c.position, c.source, c.version
+        ${version("p.channels", "c.channel")}, ${entry("p.channels", "c.channel")}, c.checkpoint_id, c.position, c.source, c.version
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
-        AND c.seed IS NULL
-    LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
+        AND c.seed IS NULL AND c.depth < (SELECT rows FROM bound)
+    ${rowsAtMost("(SELECT rows FROM bound)")}
   )
   SELECT p.channel, p.depth, p.checkpoint_id AS ancestor_id, p.seed, p.child_id, p.child_source,
-      p.child_version IS NOT NULL AND p.child_version IS p.version AS is_unraised,
+      CASE WHEN p.child_version IS NOT NULL AND p.child_version IS NOT DISTINCT FROM p.version THEN 1 ELSE 0 END AS is_unraised,
       ${WRITE_ROWS.of("w")}
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_position AND (w.superseded_by IS NULL OR w.superseded_by > p.child_position)
-      AND (p.child_version IS NULL OR p.child_version IS NOT p.version OR p.child_source = 'update')
+      AND (p.child_version IS NULL OR p.child_version IS DISTINCT FROM p.version OR p.child_source = 'update')
       AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.position) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
           AND sibling.position < p.child_position), 0))
-    WHERE p.depth > 0`;
+    WHERE p.depth > 0`,
+);
 
 export function* deltaHistory(
   session: Session,
@@ -96,7 +95,7 @@ export function* deltaHistory(
     return link;
   };
   const begun = new Set<string>();
-  for (const row of (yield* session.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
+  for (const row of (yield* session.all<Row>(HISTORY(session), key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
     inReplayOrder,
   )) {
     const link = yield* linkTo(row.ancestor_id);

@@ -7,7 +7,7 @@ import type { OrphanCall } from "./effect-orphans";
 import { type RawEffect, toEffect } from "./effect-rows";
 
 /** An undone effect is history: its node task may carry out the side effect again. */
-const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";
+const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS DISTINCT FROM 'done'";
 const ANY = `SELECT 1 FROM langgraph_effects WHERE ${OF_NODE_TASK} LIMIT 1`;
 const PLAIN = "SELECT seq, id, name, label, input_digest FROM langgraph_effects";
 const BY_LABEL = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND label = ? ORDER BY seq`;

@@ -8,7 +8,7 @@ import type { ThreadState } from "../thread-state";
 import { isSameContent, parseManifest } from "./heads";
 import { threadIdOf, threadKey } from "./thread-rows";
 
-const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
+const IS_OPEN = `undo_status IS DISTINCT FROM 'done' AND settled_by IS DISTINCT FROM '${SETTLED_AS_HISTORY}'`;
 /** `?4` is the root node task with its slash, `?5` is the same with the character after the slash. */
 const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
   AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
@@ -20,7 +20,6 @@ const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
-const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects WHERE unsaved_run IS NOT NULL LIMIT 1";
 const OF_UNSAVED = EFFECT_ROWS.select(
   "WHERE unsaved_run = ? AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
 );
@@ -111,14 +110,16 @@ export function* runsAreSaved(
   { thread }: ThreadState,
   { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
 ): Program<void> {
-  session.unsavedEffects = (yield* session.get(ANY_UNSAVED)) !== undefined;
-  if (!session.unsavedEffects) return;
-  for (const row of (yield* mapped(new Set(graphRuns), (run) => session.all<RawEffect>(OF_UNSAVED, run))).flat()) {
+  const runs = [...new Set(graphRuns)].filter((run) => !session.savedRuns.has(run));
+  const rows = (yield* mapped(runs, (run) => session.all<RawEffect>(OF_UNSAVED, run))).flat();
+  for (const run of runs) session.savedRuns.add(run);
+  for (const row of rows) {
     const key = (yield* threadKey(session, yield* threadIdOf(session, row.thread))) as ThreadState;
     const isInside =
       row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(session, key, row.anchor, key.threadId));
     if (ns === "" || isInside)
       yield* saveEffect(session, key, { ...toEffect(session, key.threadId, row), unsavedRun: undefined });
+    else if (row.unsaved_run !== null) session.savedRuns.delete(row.unsaved_run);
   }
 }
 

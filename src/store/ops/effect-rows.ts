@@ -14,7 +14,7 @@ export type RawEffect = RawOf<typeof EFFECTS>;
 export function* saveEffect(session: Session, key: ThreadState, effect: EffectRow): Program<EffectRow> {
   const { input, outcome, undoError } = effect;
   key.touch();
-  if (effect.unsavedRun !== undefined) session.unsavedEffects = true;
+  if (effect.unsavedRun !== undefined) session.savedRuns.delete(effect.unsavedRun);
   const row = { ...effect, content: JSON.stringify({ input, outcome, undoError }) };
   yield* session.run(EFFECT_ROWS.save, ...EFFECT_ROWS.values(session.sealing, key, row));
   return effect;

@@ -306,8 +306,8 @@ export function* listEffects(
 ): Program<EffectRow[]> {
   const key = yield* threadKey(session, query.threadId);
   if (key === undefined) return [];
-  return (yield* session.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)).map((row) =>
-    toEffect(session, key.threadId, row),
+  return (yield* session.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? Number.MAX_SAFE_INTEGER)).map(
+    (row) => toEffect(session, key.threadId, row),
   );
 }
 
@@ -326,7 +326,8 @@ export function* effectsBehind(session: Session, threadId: string, seq: number):
  */
 function* verifyJournal(session: Session, key: ThreadState): Program {
   if (key.facts.isJournalVerified) return;
-  for (const row of yield* session.all<RawEffect>(OF_THREAD, key.thread, 0, -1)) toEffect(session, key.threadId, row);
+  for (const row of yield* session.all<RawEffect>(OF_THREAD, key.thread, 0, Number.MAX_SAFE_INTEGER))
+    toEffect(session, key.threadId, row);
   key.facts.isJournalVerified = true;
 }
 

@@ -5,6 +5,7 @@ import type { Session } from "../session";
 
 /** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
 const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
+const NAMED_SECRETS = "SELECT name, value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
 const SECRET = "SELECT 1 FROM langgraph_settings WHERE name = ?";
 const STORE = "INSERT INTO langgraph_settings (name, value) VALUES (?, ?)";
 const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' AND name <> ?";
@@ -40,7 +41,8 @@ export function* refuseEncrypted(session: Session, what: string): Program {
 /** Refuses to seal under a key that another process has retired: nobody could open the data any more. */
 export function* refuseRetiredKey(session: Session): Program {
   const { keyId } = session.sealing;
-  session.isKeyCurrent = keyId === undefined || (yield* session.get(SECRET, `key:${keyId}`)) !== undefined;
+  if (session.isKeyCurrent) return yield* session.guardKey();
+  session.isKeyCurrent = keyId === undefined || (yield* session.get(session.sharing(SECRET), `key:${keyId}`)) !== undefined;
   if (session.isKeyCurrent) return;
   throw new TurnsError("UNKNOWN_KEY", {
     problem: `The encryption key ${JSON.stringify(keyId)} was retired by rotateKeys().`,
@@ -50,10 +52,17 @@ export function* refuseRetiredKey(session: Session): Program {
 }
 
 /**
- * Forgets all keys but the current one. Call it only if nothing is sealed under them any more.
- * @returns how many
+ * Forgets all keys but the current one, unless something is still sealed under them. They are removed first: then nobody saves
+ * under them while `isNeeded` looks.
+ *
+ * @returns how many; undefined if they stay
  */
-export function* retireOtherKeys(session: Session): Program<number> {
+export function* retireOtherKeys(session: Session, isNeeded: () => Program<boolean>): Program<number | undefined> {
+  const current = `key:${session.sealing.keyId ?? ""}`;
+  const others = (yield* session.all<{ name: string; value: Uint8Array }>(NAMED_SECRETS)).filter(({ name }) => name !== current);
   session.isKeyCurrent = false;
-  return yield* session.run(RETIRE, `key:${session.sealing.keyId ?? ""}`);
+  yield* session.run(RETIRE, current);
+  if (!(yield* isNeeded())) return others.length;
+  for (const { name, value } of others) yield* session.run(STORE, name, value);
+  return undefined;
 }

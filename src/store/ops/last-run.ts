@@ -1,5 +1,6 @@
 import { TurnsError } from "../../errors";
 import { corrupted } from "../refusals";
+import { textFor } from "../dialect";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import type { LastRun } from "../store";
@@ -16,17 +17,21 @@ import { countedThread } from "./thread-rows";
  * to the next one (`led`), unless that is a fork. For an update this holds only if nothing else had followed the checkpoint yet.
  * A chain of parents longer than the thread means a cycle, or a damaged index with duplicate links.
  */
-const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, depth, next, next_position) AS (
-  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, 0, NULL, NULL FROM langgraph_snapshots
-    WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY position DESC LIMIT 1)
+const LAST_BRANCH = textFor(
+  ({ rowsAtMost }) => `WITH RECURSIVE
+  bound(rows) AS (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ''),
+  branch(id, position, parent, source, depth, next, next_position) AS (
+  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, 0, CAST(NULL AS TEXT), CAST(NULL AS BIGINT)
+    FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY position DESC LIMIT 1) AS head
   UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, depth + 1, branch.source, branch.position
     FROM branch CROSS JOIN langgraph_snapshots AS s
-    ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
-    WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ''))
-  SELECT id, parent, source, position, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
+    WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
+      AND branch.source <> 'input' AND depth < (SELECT rows FROM bound) ${rowsAtMost("(SELECT rows FROM bound)")})
+  SELECT id, parent, source, position, CASE WHEN next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
-        AND o.position > branch.position AND o.position < next_position)) AS led
-    FROM branch ORDER BY depth`;
+        AND o.position > branch.position AND o.position < next_position)) THEN 1 ELSE 0 END AS led
+    FROM branch ORDER BY depth`,
+);
 
 /**
  * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved
@@ -35,16 +40,17 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, depth, 
  */
 const ANSWERED = `WITH pending AS (SELECT seq, idx, node_task_id AS id, task_path FROM langgraph_writes
     WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND ${LIVE}),
-  waiting(since) AS (SELECT max(seq) FILTER (WHERE idx IN (-1, -3)) FROM pending GROUP BY id HAVING max(idx = -3) AND NOT max(idx = 0))
+  waiting(since) AS (SELECT max(seq) FILTER (WHERE idx IN (-1, -3)) FROM pending GROUP BY id
+    HAVING count(*) FILTER (WHERE idx = -3) > 0 AND count(*) FILTER (WHERE idx = 0) = 0)
   SELECT DISTINCT id FROM pending WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)
-    AND (instr(id, '-') = 0 OR id = '${NO_NODE}')`;
+    AND (id NOT LIKE '%-%' OR id = '${NO_NODE}')`;
 
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
   const key = yield* countedThread(session, threadId);
   if (key === undefined) return undefined;
   const task = yield* lastRunTask(session, key);
   const branch = yield* session.all<{ id: string; parent: string | null; source: string; position: number; led: number }>(
-    LAST_BRANCH,
+    LAST_BRANCH(session),
     key.thread,
   );
   const damage = yield* damageOf(verifyBranch(session, key, branch));

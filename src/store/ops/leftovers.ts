@@ -4,7 +4,7 @@ import type { Session } from "../session";
 import type { RunRow } from "../store";
 import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
 import { endRun } from "./runs";
-import { type RawRun, toRun } from "./thread-rows";
+import { type RawRun, toRuns } from "./thread-rows";
 
 /** How many rows of a thread the deleting transaction removes: some milliseconds, index entries included. */
 export const ROWS_AT_ONCE = 1_000;
@@ -25,9 +25,9 @@ const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
 /** Counts only as far as needed. */
 const COUNTS = THREAD_TABLES.map(
-  (table) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2)`,
+  (table) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2) AS counted`,
 );
-const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
+const LEAVE = "INSERT INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const ALL = "SELECT thread, rewind_id, run_id FROM langgraph_leftovers";
 const IS_THERE = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ? AND run_id = ?";
@@ -81,13 +81,13 @@ export function* isLeftoverArchive(session: Session, rewindId: string): Program<
 /** @returns how many rows of the thread were removed; fewer than `limit` means all are gone */
 export function* removeRows(session: Session, thread: number, limit: number): Program<number> {
   let left = limit;
-  for (const removal of REMOVALS) if (left > 0) left -= yield* session.run(removal, thread, left);
+  for (const removal of REMOVALS) if (left > 0) left -= yield* session.changes(removal, thread, left);
   return limit - left;
 }
 
 /** @returns how many rows of the archive were removed; fewer than `limit` means all are gone */
 export function* removeArchived(session: Session, rewindId: string, limit: number): Program<number> {
-  return yield* session.run(REMOVE_ARCHIVE, rewindId, limit);
+  return yield* session.changes(REMOVE_ARCHIVE, rewindId, limit);
 }
 
 /** Whether there is anything that {@link removeLeftovers} would remove. */
@@ -126,7 +126,7 @@ export function* isGone(session: Session, leftover: Leftover): Program<boolean> 
 
 function* rubbish(session: Session, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
   return yield* filtered(yield* session.all<Leftover>(ALL), function* ({ run_id: runId }) {
-    const run = runId === "" ? undefined : yield* session.get<RawRun>(RUN, runId);
-    return run === undefined || !isAlive(toRun(run));
+    const [run] = runId === "" ? [] : yield* toRuns(session, yield* session.all<RawRun>(RUN, runId));
+    return run === undefined || !isAlive(run);
   });
 }

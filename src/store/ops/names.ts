@@ -9,7 +9,7 @@ import { unknownThread } from "../refusals";
 import { threadKey } from "./thread-rows";
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
+  WHERE thread = ?1 AND checkpoint_ns = ?2 AND (CAST(?3 AS TEXT) IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY position DESC LIMIT 1`;
 const IS_GIVEN = "SELECT 1 FROM langgraph_names WHERE thread = ? AND name = ?";
 const LIST = NAME_ROWS.select("WHERE thread = ? ORDER BY name");
@@ -55,7 +55,7 @@ export function* namesOf(session: Session, key: ThreadState): Program<Checkpoint
 /** @returns whether there was such a name */
 export function* unnameCheckpoint(session: Session, threadId: string, name: string): Program<boolean> {
   const key = yield* threadKey(session, threadId);
-  if (key === undefined || (yield* session.run(UNNAME, key.thread, name)) === 0) return false;
+  if (key === undefined || (yield* session.changes(UNNAME, key.thread, name)) === 0) return false;
   key.count("others", -1);
   return true;
 }

@@ -2,6 +2,7 @@ import { push } from "../../push";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
+import { type AnyRow, archivedRow } from "./row-references";
 import { storedNames } from "./stored-json";
 import type { CheckpointName } from "../store";
 import type { ThreadState } from "../thread-state";
@@ -43,14 +44,12 @@ export interface PruneFacts {
 
 const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, position, superseded_by, parent_checkpoint_id, source, run_id, created_at,
   delta FROM langgraph_snapshots WHERE ${ofThread()} ORDER BY seq`;
-const field = (name: string): string => `json_extract(row, '$.${name}')`;
-const ARCHIVED = `SELECT ${field("seq")}, ${field("checkpoint_ns")}, ${field("checkpoint_id")}, ${field("position")}, 0,
-    ${field("parent_checkpoint_id")}, ${field("source")}, ${field("run_id")}, ${field("created_at")}, ${field("delta")}, ${field("channels")}
-  FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY 1`;
+const ARCHIVED = `SELECT row FROM langgraph_archive
+  WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY rewind_id, ordinal`;
 const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
   FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
 const TURNS = "SELECT seq, checkpoint_ns, checkpoint_id FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq";
-const NAMES = "SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM langgraph_names WHERE thread = ?";
+const NAMES = `SELECT checkpoint_ns AS ns, checkpoint_id AS "checkpointId" FROM langgraph_names WHERE thread = ?`;
 /** The idx of LangGraph's write to `__interrupt__`, and of all regular writes of a node task. */
 const INTERRUPT = -3;
 const REGULAR = 0;
@@ -64,7 +63,8 @@ export function keyOf(ns: string, id: string): string {
 
 export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts> {
   const checkpoints = new Map<string, Stored>();
-  const rows = [...(yield* session.rows<Row>(ARCHIVED, key.threadId)), ...(yield* session.rows<Row>(SNAPSHOTS, key.thread))];
+  const archived = (yield* session.rows<[string]>(ARCHIVED, key.threadId)).map(([row]) => versionIn(archivedRow(row)));
+  const rows = [...archived, ...(yield* session.rows<Row>(SNAPSHOTS, key.thread))];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
   const { writes, asking } = yield* writesOf(session, key);
   const turns = new Map<string, number[]>();
@@ -82,6 +82,22 @@ export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts
     named: new Set(named.map(({ ns, checkpointId }) => keyOf(ns, checkpointId))),
     prunedSeq: key.row.prunedSeq,
   };
+}
+
+/** An archived version: its manifest too, because it isn't in the table. */
+function versionIn(row: AnyRow): Row {
+  const columns = [
+    "seq",
+    "checkpoint_ns",
+    "checkpoint_id",
+    "position",
+    "superseded_by",
+    "parent_checkpoint_id",
+    "source",
+    "run_id",
+  ];
+  const values = [...columns, "created_at", "delta", "channels"].map((column) => (column === "superseded_by" ? 0 : row[column]));
+  return values as Row;
 }
 
 function addVersion(checkpoints: Map<string, Stored>, row: Row): void {

@@ -14,8 +14,9 @@ import { keyOf, liveOrNewest, liveVersion, type PruneFacts, type Stored, type Ve
 const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
 /** On any thread: a node may run a graph on another thread, and its effects belong to this checkpoint too. */
-const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_effects AS e ON e.thread = t.thread AND e.anchor = ?
-  WHERE e.status <> 'failed' AND e.undo_status IS NOT 'done' AND e.settled_by IS NOT '${SETTLED_AS_HISTORY}' LIMIT 1`;
+const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_effects AS e
+  WHERE e.thread = t.thread AND e.anchor = ? AND e.status <> 'failed' AND e.undo_status IS DISTINCT FROM 'done'
+    AND e.settled_by IS DISTINCT FROM '${SETTLED_AS_HISTORY}' LIMIT 1`;
 /** LangGraph's own channels. They are emptied when they are read, and are never delta channels. */
 const OWN_CHANNEL = /^(__|branch:|join:)/;
 

@@ -1,11 +1,12 @@
 import { chunkAddresses, chunkTag } from "../../codec";
-import { filtered, mapped, type Program } from "../program";
+import { textFor } from "../dialect";
+import { filtered, type Program } from "../program";
 import { type AnyRows, EFFECT_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
 import type { Session } from "../session";
 import { type AnyRow, archivedRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import { malformed } from "./stored-json";
 import type { PrunePlan, SweepPlan } from "../store";
-import { ARCHIVE, CHUNKS } from "../tables";
+import { ARCHIVE, CHUNKS, ITEMS, LISTS } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { eachRow, IN_PART, partsOf } from "./paging";
 import { outdate, threadKey } from "./thread-rows";
@@ -19,7 +20,7 @@ const HAS_ITEMS = "SELECT 1 FROM langgraph_items WHERE list = ? AND pos >= ? LIM
 const DELETE_LIST = "DELETE FROM langgraph_lists WHERE seq = ? AND thread = ?";
 /** A row of its own, plus the pages that its body fills at SQLite's usual page size. */
 const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_length(body) / 4096 AS pages
-  FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
+  FROM langgraph_chunks WHERE thread = ? LIMIT ?) AS examined`;
 
 /** How much was pruned from a thread since it was last swept. */
 export function* unswept(session: Session, threadId: string): Program<number> {
@@ -70,7 +71,7 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
   let left = limit;
   while (left > 0 && lists[0] !== undefined) {
     const { list, from, whole } = lists[0];
-    const items = yield* session.run(DELETE_ITEMS, list, from, left);
+    const items = yield* session.changes(DELETE_ITEMS, list, from, left);
     if (items >= left) break;
     if (whole) yield* session.run(DELETE_LIST, list, key.thread);
     lists.shift();
@@ -78,7 +79,7 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
   let swept = 0;
-  for (const part of partsOf(chunks)) swept += yield* session.run(DELETE_CHUNKS, key.thread, ...part);
+  for (const part of partsOf(chunks)) swept += yield* session.changes(DELETE_CHUNKS, key.thread, ...part);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
@@ -95,19 +96,16 @@ const REFERRING: readonly (readonly [rows: AnyRows, columns: string])[] = [
   ...[WRITE_ROWS, TURN_ROWS, EFFECT_ROWS].map((rows) => [rows, rows.columns] as const),
 ];
 const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
-const ARCHIVED = `SELECT ordinal, tbl, row FROM langgraph_archive WHERE rewind_id = ?1 AND ordinal > ?3 AND change = 'deleted'
-  AND (tbl IN (${REFERRING.map(([{ table }]) => `'${table.name}'`).join(", ")}) OR (tbl = 'langgraph_chunks'
-    AND (json_type(row, '$.body') = 'object' OR instr(json_extract(row, '$.body'), ?2) > 0)))
-  ORDER BY ordinal LIMIT ${PAGE}`;
-const ARCHIVED_LISTS = `SELECT json_extract(row, '$.base'), json_extract(row, '$.keep') FROM langgraph_archive
-  WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_lists' AND json_extract(row, '$.base') IS NOT NULL`;
-const ARCHIVED_ITEMS = `SELECT DISTINCT json_extract(row, '$.chunk') FROM langgraph_archive
-  WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_items'`;
-const NOTES = `SELECT seq, address, typeof(body) = 'blob' OR instr(body, ?2) > 0 AS refers FROM langgraph_chunks
-  WHERE thread = ?1 AND address > ?3 ORDER BY address LIMIT ${PAGE}`;
+const ARCHIVED_TABLES = [...REFERRING.map(([{ table }]) => table), CHUNKS, LISTS, ITEMS].map(({ name }) => name);
+const ARCHIVED = `SELECT ordinal, tbl, row FROM langgraph_archive WHERE rewind_id = ? AND ordinal > ? AND change = 'deleted'
+  AND tbl IN (${ARCHIVED_TABLES.map((name) => `'${name}'`).join(", ")}) ORDER BY ordinal LIMIT ${PAGE}`;
+const NOTES = textFor(
+  ({ holds }) => `SELECT seq, address, CASE WHEN ${holds("body", "?2")} THEN 1 ELSE 0 END AS refers FROM langgraph_chunks
+  WHERE thread = ?1 AND address > ?3 ORDER BY address LIMIT ${PAGE}`,
+);
 const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
-const LISTS = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq DESC";
-const ITEMS = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos < ?";
+const LISTS_OF = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq DESC";
+const ITEMS_BEFORE = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos < ?";
 
 /** Values that are needed: addresses of chunks, and the needed length of each list. */
 class Marks {
@@ -141,13 +139,10 @@ function* unneededOf(
   const archives = (yield* session.rows<[string]>(ARCHIVES, key.threadId))
     .map(([id]) => id)
     .filter((id) => without?.archives.includes(id) !== true);
-  for (const id of archives) yield* markArchived(session, key, id, marks);
-  // Archived rows name lists and chunks by number, and many of those are older than what was rewound, so they are still there.
-  const bases = (yield* mapped(archives, (id) => session.rows<[number, number]>(ARCHIVED_LISTS, id))).flat();
-  for (const [list, keep] of bases) marks.lengthen(list, keep);
-  const chunks = (yield* mapped(archives, (id) => session.rows<[number]>(ARCHIVED_ITEMS, id))).flat(2);
+  const chunks = new Set<number>();
+  for (const id of archives) yield* markArchived(session, key, id, marks, chunks);
   const lists = yield* unneededLists(session, key, marks);
-  return { lists, chunks: yield* unneededChunks(session, key, marks, chunks) };
+  return { lists, chunks: yield* unneededChunks(session, key, marks, [...chunks]) };
 }
 
 /** References of the thread's rows, except those of the plan. */
@@ -165,12 +160,20 @@ function* markStored(session: Session, key: ThreadState, without: PrunePlan | un
   }
 }
 
-/** References of the rows that taking a rewind back would restore. An archive can be as large as the thread was. */
-function* markArchived(session: Session, key: ThreadState, rewindId: string, marks: Marks): Program {
-  const bound = [rewindId, REFERENCE];
-  const paged = { table: ARCHIVE.name, query: ARCHIVED, bound, key: "ordinal", begin: 0, limit: PAGE };
-  yield* eachRow<{ tbl: string; row: string }>(session, paged, ({ tbl, row }) => {
-    marks.add(referencesIn(session, key, rowsNamed(tbl) as AnyRows, archivedRow(row)));
+/**
+ * References of the rows that taking a rewind back would restore. Elements name lists and chunks by number, and many of those are
+ * older than what was rewound, so they are still there. An archive can be as large as the thread was.
+ *
+ * @param chunks gets the numbers of chunks
+ */
+function* markArchived(session: Session, key: ThreadState, rewindId: string, marks: Marks, chunks: Set<number>): Program {
+  const paged = { table: ARCHIVE.name, query: ARCHIVED, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE };
+  yield* eachRow<{ tbl: string; row: string }>(session, paged, ({ tbl, row: text }) => {
+    const row = archivedRow(text);
+    if (tbl === LISTS.name) {
+      if (row["base"] !== null) marks.lengthen(Number(row["base"]), Number(row["keep"]));
+    } else if (tbl === ITEMS.name) chunks.add(Number(row["chunk"]));
+    else marks.add(referencesIn(session, key, rowsNamed(tbl) as AnyRows, row));
     return undefined;
   });
 }
@@ -186,7 +189,7 @@ function referencesIn(session: Session, { threadId }: ThreadState, rows: AnyRows
 
 /** A base is older than what builds on it, so one pass from the newest list finds all. */
 function* unneededLists(session: Session, { thread }: ThreadState, marks: Marks): Program<SweepPlan["lists"]> {
-  return (yield* session.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
+  return (yield* session.rows<[number, number | null, number]>(LISTS_OF, thread)).map(([list, base, keep]) => {
     const length = marks.lengths.get(list);
     if (length === undefined) return { list, from: 0, whole: true };
     if (base !== null) marks.lengthen(base, Math.min(keep, length));
@@ -197,7 +200,14 @@ function* unneededLists(session: Session, { thread }: ThreadState, marks: Marks)
 /** @param numbered chunks that are needed by number, besides those of the marks */
 function* unneededChunks(session: Session, key: ThreadState, marks: Marks, numbered: readonly number[]): Program<number[]> {
   const notes = new Map<string, { seq: number; refers: number }>();
-  const paged = { table: CHUNKS.name, query: NOTES, bound: [key.thread, REFERENCE], key: "address", begin: "", limit: PAGE };
+  const paged = {
+    table: CHUNKS.name,
+    query: NOTES(session),
+    bound: [key.thread, REFERENCE],
+    key: "address",
+    begin: "",
+    limit: PAGE,
+  };
   yield* eachRow<{ seq: number; address: string; refers: number }>(session, paged, ({ address, seq, refers }) => {
     notes.set(address, { seq, refers });
     return undefined;
@@ -205,7 +215,7 @@ function* unneededChunks(session: Session, key: ThreadState, marks: Marks, numbe
   const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
   const waiting = [...marks.addresses, ...numbered.map((chunk) => bySeq.get(chunk) ?? "")];
   for (const [list, length] of marks.lengths) {
-    for (const [chunk] of yield* session.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
+    for (const [chunk] of yield* session.rows<[number]>(ITEMS_BEFORE, list, length)) waiting.push(bySeq.get(chunk) ?? "");
   }
   for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
     const note = notes.get(address);

@@ -29,8 +29,8 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND st
     WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
       AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
 
-const OF_RUN = `SELECT DISTINCT t.thread_id FROM langgraph_snapshots AS s CROSS JOIN langgraph_threads AS t ON t.thread = s.thread
-  WHERE s.run_id = ?`;
+const OF_RUN = `SELECT DISTINCT t.thread_id FROM langgraph_snapshots AS s CROSS JOIN langgraph_threads AS t
+  WHERE s.run_id = ? AND t.thread = s.thread`;
 
 export function* threadsOfRuns(session: Session, runIds: readonly string[]): Program<string[]> {
   const found = yield* mapped(runIds, (runId) => session.rows<[string]>(OF_RUN, runId));
@@ -66,12 +66,12 @@ export function* pruneBatch(
   );
   for (const kind of ["turns", "writes", "snapshots"] as const) {
     for (const part of partsOf(units.flatMap((unit) => unit[kind])))
-      key.count(kind, -(yield* session.run(DELETE[kind], key.thread, ...part)));
+      key.count(kind, -(yield* session.changes(DELETE[kind], key.thread, ...part)));
   }
   if (units.length > 0) {
     yield* deleteUnusedGraphs(session, key);
-    key.count("others", -(yield* session.run(DELETE_NAMES, key.thread)));
-    key.count("effects", -(yield* session.run(DELETE_EFFECTS, key.thread, current.floor)));
+    key.count("others", -(yield* session.changes(DELETE_NAMES, key.thread)));
+    key.count("effects", -(yield* session.changes(DELETE_EFFECTS, key.thread, current.floor)));
   }
   for (const id of current.archives) {
     yield* session.run(DELETE_ARCHIVE, id);
@@ -96,20 +96,18 @@ export function countsOf(units: readonly PruneUnit[]): PruneCounts {
   };
 }
 
-const LAST_SAVED = `SELECT max(
-    coalesce((SELECT created_at FROM langgraph_snapshots WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
-    coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
-    coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
-    unixepoch(created_at, 'subsec') * 1000) AS at
-  FROM langgraph_threads WHERE thread = ?1`;
+const LAST_SAVED = `SELECT created_at AS created,
+    (SELECT s.created_at FROM langgraph_snapshots AS s WHERE s.thread = t.thread ORDER BY s.seq DESC LIMIT 1) AS checkpoint,
+    (SELECT c.created_at FROM langgraph_checkpoints AS c WHERE c.thread = t.thread ORDER BY c.seq DESC LIMIT 1) AS turn,
+    (SELECT k.created_at FROM langgraph_tasks AS k WHERE k.thread = t.thread ORDER BY k.seq DESC LIMIT 1) AS task
+  FROM langgraph_threads AS t WHERE t.thread = ?`;
 /** The last save may have used a clock that was behind: nothing counts as older than what was saved before it. */
-const YOUNGEST = `SELECT max(
-    coalesce((SELECT max(created_at) FROM langgraph_snapshots WHERE thread = ?1), 0),
-    coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1), 0),
-    coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1), 0)) AS at`;
+const YOUNGEST = `SELECT (SELECT max(created_at) FROM langgraph_snapshots WHERE thread = ?1) AS checkpoint,
+    (SELECT max(created_at) FROM langgraph_checkpoints WHERE thread = ?1) AS turn,
+    (SELECT max(created_at) FROM langgraph_tasks WHERE thread = ?1) AS task`;
 const NAMED = "SELECT 1 FROM langgraph_names WHERE thread = ? LIMIT 1";
 const SIZE = `SELECT
-  (SELECT count(*) FROM (SELECT DISTINCT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE thread = ?1)) AS checkpoints,
+  (SELECT count(*) FROM (SELECT DISTINCT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE thread = ?1) AS c) AS checkpoints,
   (SELECT count(*) FROM langgraph_writes WHERE thread = ?1) AS writes,
   (SELECT count(*) FROM langgraph_checkpoints WHERE thread = ?1) AS turns,
   (SELECT count(*) FROM langgraph_chunks WHERE thread = ?1) AS chunks`;
@@ -135,10 +133,16 @@ export function* idleThread(
   )
     return undefined;
   if ((yield* unfinishedRewind(session, threadId)) !== undefined) return undefined;
-  const saved = yield* session.get<{ at: number }>(LAST_SAVED, key.thread);
-  if (saved === undefined || saved.at >= before) return undefined;
-  if (((yield* session.get<{ at: number }>(YOUNGEST, key.thread))?.at ?? 0) >= before) return undefined;
+  if (newestOf(yield* session.get<Times>(LAST_SAVED, key.thread)) >= before) return undefined;
+  if (newestOf(yield* session.get<Times>(YOUNGEST, key.thread)) >= before) return undefined;
   return yield* session.get<PruneCounts>(SIZE, key.thread);
+}
+
+/** Milliseconds, or texts as ISO 8601 writes them. */
+type Times = Readonly<Record<string, number | string | null>>;
+
+function newestOf(times: Times | undefined): number {
+  return Math.max(0, ...Object.values(times ?? {}).map((time) => (typeof time === "string" ? Date.parse(time) : (time ?? 0))));
 }
 
 /** Deletes the thread, with a tombstone, if it is idle now. @returns as {@link idleThread} */

@@ -77,7 +77,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
-  if (checkpoint.graphRuns.length > 0 && session.unsavedEffects !== false) yield* runsAreSaved(session, key, checkpoint);
+  if (checkpoint.graphRuns.some((run) => !session.savedRuns.has(run))) yield* runsAreSaved(session, key, checkpoint);
   rememberHead(key, {
     ns,
     checkpointId,
@@ -241,7 +241,7 @@ export function leadsTo(pointer: Pointer, packed: PackedValue): boolean {
 
 const GREATEST_ID = `SELECT max(id) AS id FROM (
     SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ?2
-    UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
+    UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2) AS ids`;
 
 /** What saves need to know of a checkpoint: remembered, or read. */
 export function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {

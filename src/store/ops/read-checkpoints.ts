@@ -48,27 +48,28 @@ export function* getCheckpoint(
 /** The row of a checkpoint that {@link BY_ID} gives. */
 const NEWEST_VERSION = `(SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread
   AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position)`;
+const NO_BEFORE = "CAST(?4 AS TEXT) IS NULL";
 const listed = (wanted: { ns: boolean; id: boolean; before: boolean }): string =>
   [
-    wanted.ns ? "s.checkpoint_ns = ?2" : "?2 IS NULL",
-    wanted.id ? "s.checkpoint_id = ?3" : "?3 IS NULL",
-    wanted.before ? "CASE WHEN p.position IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < p.position END" : "?4 IS NULL",
+    wanted.ns ? "s.checkpoint_ns = ?2" : "CAST(?2 AS TEXT) IS NULL",
+    wanted.id ? "s.checkpoint_id = ?3" : "CAST(?3 AS TEXT) IS NULL",
+    wanted.before ? "CASE WHEN p.position IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < p.position END" : NO_BEFORE,
   ].join(" AND ");
 const V_COLUMNS = SNAPSHOT_ROWS.of("v");
 /** A page of one namespace, by the index that has its checkpoints in order. */
 const pageOfNamespace = (wanted: Parameters<typeof listed>[0]): string =>
   `SELECT ${SNAPSHOT_ROWS.columns}, position AS place FROM langgraph_snapshots AS s
-    WHERE thread = ?1 AND ${listed({ ...wanted, before: false }).replace("?4 IS NULL", wanted.before ? "s.checkpoint_id < ?4" : "?4 IS NULL")}
+    WHERE thread = ?1 AND ${listed({ ...wanted, before: false }).replace(NO_BEFORE, wanted.before ? "s.checkpoint_id < ?4" : NO_BEFORE)}
       AND position < ?5 AND s.seq = ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
 /**
  * A page of a thread, or of all threads, by the table itself. A checkpoint's first version gives its place; the newest version is
  * returned.
  */
 const pageOf = (wanted: Parameters<typeof listed>[0] & { thread: boolean }): string =>
-  `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v ON v.seq = ${NEWEST_VERSION}
+  `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v
     ${wanted.before ? "LEFT JOIN langgraph_snapshots AS p ON p.seq = (SELECT min(b.seq) FROM langgraph_snapshots AS b WHERE b.thread = s.thread AND b.checkpoint_id = ?4)" : ""}
-    WHERE ${wanted.thread ? ofThread("s.seq") : "?1 IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers)"}
-      AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
+    WHERE ${wanted.thread ? ofThread("s.seq") : "CAST(?1 AS BIGINT) IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers)"}
+      AND v.seq = ${NEWEST_VERSION} AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
 
 /** Newest first. */
 export function* listCheckpoints(session: Session, query: CheckpointQuery): Program<ListedHead[]> {

@@ -1,3 +1,4 @@
+import { textFor } from "../dialect";
 import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -8,8 +9,10 @@ import { updateTurn, turnOf } from "./turn-changes";
 
 const BY_ID = TURN_ROWS.select("WHERE id = ?");
 const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
-const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
+const KNOWN = textFor(
+  ({ texts }) => `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
+  WHERE thread = ? AND node_task_id IN (${texts("?")})`,
+);
 /**
  * The plus keeps SQLite on the index by node task. If a node's checkpoint and its run weren't kept ("exit", or no checkpointer),
  * the node is history once a root checkpoint follows it.
@@ -45,7 +48,7 @@ export function* saveValidation(
 export function* listTurns(session: Session, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
   const key = yield* threadKey(session, query.threadId);
   if (key === undefined) return [];
-  const rows = yield* session.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
+  const rows = yield* session.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? Number.MAX_SAFE_INTEGER);
   return rows.map((row) => toTurn(session, row, key.threadId));
 }
 
@@ -59,5 +62,5 @@ export function* knownNodeTasks(session: Session, threadId: string, nodeTaskIds:
   const key = yield* threadKey(session, threadId);
   return key === undefined
     ? []
-    : (yield* session.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
+    : (yield* session.all<{ id: string }>(KNOWN(session), key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
 }

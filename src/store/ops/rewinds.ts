@@ -3,10 +3,11 @@ import type { Program } from "../program";
 import { prunedBehind, unknownThread } from "../refusals";
 import type { Session } from "../session";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
-import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
+import { type EFFECTS, NAMES, type RawOf, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
 import type { ThreadState } from "../thread-state";
-import { archiveRewound, archiveRows, restoreArchive, sealArchive } from "./archive";
+import { archiveRewound, archiveRows, restoreArchive } from "./archive";
 import { effectsBehind } from "./effects";
+import { archivedRow } from "./row-references";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns } from "./runs";
 import { listRuns, growEpoch, outdate, threadKey, recount } from "./thread-rows";
@@ -15,9 +16,8 @@ import { listTasks } from "./tasks";
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NOTHING}`;
-const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.name') AS name, json_extract(row, '$.node_name') AS nodeName
-  FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' AND json_extract(row, '$.undo_status') = 'done'
-  ORDER BY ordinal DESC`;
+const ARCHIVED_EFFECTS =
+  "SELECT row FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' ORDER BY ordinal DESC";
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
 /** LangGraph's task id for writes of no node: the input of a Command. */
@@ -33,7 +33,7 @@ const FIRST_DEED = `SELECT min(seq) AS seq FROM (
     WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4 AND node_task_id <> '${NO_NODE}'
   UNION ALL SELECT min(seq) FROM langgraph_effects WHERE thread = ?1 AND anchor = ?3 AND ?2 = '' AND seq > ?4
   UNION ALL SELECT min(seq) FROM langgraph_snapshots
-    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id <> ?3 AND seq > ?4)`;
+    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id <> ?3 AND seq > ?4) AS work`;
 
 export function* countBehind(session: Session, threadId: string, seq: number): Program<RewindCounts> {
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
@@ -61,7 +61,7 @@ export function* rewind(
   yield* clearRuns(session, guard(yield* standing(session, plan)));
   const counts = yield* countBehind(session, threadId, targetSeq);
   refuseBehindPruned(key, targetSeq);
-  if (plan.archived) yield* archiveRewound(session, plan, key);
+  let entries = plan.archived ? yield* archiveRewound(session, plan, key) : 0;
   for (const table of REWOUND)
     yield* session.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
   for (const table of VERSIONED) {
@@ -69,12 +69,15 @@ export function* rewind(
     yield* session.run(revive, key.thread, targetSeq);
   }
   if (plan.archived)
-    yield* archiveRows(session, plan, key, { table: NAMES, change: "deleted", which: NAMES_NOTHING, by: "name" });
+    entries = yield* archiveRows(session, plan, key, {
+      ...{ table: NAMES, change: "deleted", by: ["name"], count: entries },
+      which: `${NAMES_NOTHING} AND CAST(?2 AS BIGINT) IS NOT NULL`,
+    });
   yield* session.run(DROP_NAMES, key.thread);
   growEpoch(key);
   outdate(key);
   yield* recount(session, key);
-  yield* saveRewind(session, key, plan, "done", yield* topSeq(session, key), yield* sealArchive(session, plan));
+  yield* saveRewind(session, key, plan, "done", yield* topSeq(session, key), entries);
   return counts;
 }
 
@@ -142,7 +145,7 @@ export function* takeBack(
 ): Program<RewindCounts> {
   const done = yield* rewindOf(session, rewindId);
   const { threadId } = done;
-  const undone = yield* session.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
+  const undone = yield* undoneIn(session, rewindId);
   yield* clearRuns(
     session,
     guard(done, { runs: yield* listRuns(session, threadId), unfinished: yield* unfinishedRewind(session, threadId), undone }),
@@ -156,6 +159,16 @@ export function* takeBack(
   outdate(key);
   yield* recount(session, key);
   return yield* countBehind(session, done.threadId, done.targetSeq);
+}
+
+/** The archived effects that are undone, newest first. */
+function* undoneIn(session: Session, rewindId: string): Program<TakeBackStanding["undone"]> {
+  const rows = (yield* session.rows<[string]>(ARCHIVED_EFFECTS, rewindId)).map(
+    ([row]) => archivedRow(row) as RawOf<typeof EFFECTS>,
+  );
+  return rows
+    .filter(({ undo_status: undo }) => undo === "done")
+    .map(({ id, name, node_name: nodeName }) => ({ id, name, nodeName }));
 }
 
 function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: ThreadState): Program {

@@ -7,7 +7,7 @@ import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";
 import type { Session } from "../session";
 import { type AnyRow, archivedRow } from "./row-references";
 import type { ResealCounts, ResealCursor } from "../store";
-import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
+import { type ArchivedRow, changeArchived, verifyArchived } from "./archive";
 import { retireOtherKeys } from "./keys";
 import { threadIdOf } from "./thread-rows";
 
@@ -23,18 +23,12 @@ interface SealedColumn {
 const SEALED_COLUMNS: readonly SealedColumn[] = ALL_ROWS.flatMap((rows) =>
   Object.entries(rows.table.columns).flatMap(([column, { sealed }]) => (sealed ? [{ rows, column, form: sealed.form }] : [])),
 );
-/** Archived rows are JSON, with bytes as `{"hex": …}`. */
-const PATHS = new Map(
-  SEALED_COLUMNS.map(({ rows, column, form }) => [rows.table.name, form === "bytes" ? `$.${column}.hex` : `$.${column}`]),
+const PAGE = 100;
+const ARCHIVED_AFTER = ARCHIVED_ROWS.select(
+  `WHERE (rewind_id, ordinal) > (?, ?) AND tbl IN (${SEALED_COLUMNS.map(({ rows }) => `'${rows.table.name}'`).join(
+    ", ",
+  )}) ORDER BY rewind_id, ordinal LIMIT ${PAGE}`,
 );
-const STALE_ARCHIVED = ARCHIVED_ROWS.select(`WHERE (rewind_id, ordinal) > (?1, ?2) AND CASE tbl
-    ${SEALED_COLUMNS.map(({ rows: { table }, form }) => {
-      const start = form === "bytes" ? "?3" : "?4";
-      return `WHEN '${table.name}' THEN substr(json_extract(row, '${PATHS.get(table.name)}'), 1, length(${start})) <> ${start}`;
-    }).join("\n    ")}
-    ELSE 0 END
-  ORDER BY rewind_id, ordinal LIMIT 1`);
-const REPLACE_ARCHIVED = "UPDATE langgraph_archive SET row = json_set(row, ?, ?) WHERE rewind_id = ? AND ordinal = ?";
 const FROM_FIRST: ResealCursor["after"] = [];
 const FROM_FIRST_ARCHIVED: ResealCursor["after"] = ["", 0];
 
@@ -75,12 +69,13 @@ function startOf(table: number): ResealCursor {
  */
 export function* retireKeys(session: Session): Program<{ keyId: string; retired: number | undefined }> {
   const keyId = currentKey(session);
-  const left =
-    (yield* staleArchived(session, FROM_FIRST_ARCHIVED)) !== undefined ||
-    (yield* anyOf(SEALED_COLUMNS, function* (column) {
+  const retired = yield* retireOtherKeys(session, function* () {
+    if ((yield* staleArchived(session, FROM_FIRST_ARCHIVED)) !== undefined) return true;
+    return yield* anyOf(SEALED_COLUMNS, function* (column) {
       return (yield* staleRow(session, column, FROM_FIRST)) !== undefined;
-    }));
-  return { keyId, retired: left ? undefined : yield* retireOtherKeys(session) };
+    });
+  });
+  return { keyId, retired };
 }
 
 /** @returns the position of the row; undefined if there was none */
@@ -113,9 +108,9 @@ function* staleRow(
   const behind = after.length === 0 ? "TRUE" : `(${key}) > (${after.map(() => "?").join(", ")})`;
   return yield* session.get<AnyRow>(
     `SELECT * FROM ${rows.table.name} WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
-      AND substr(${column}, 1, ?) <> ? ORDER BY ${key} LIMIT 1`,
+      AND substr(${column}, 1, length(?)) <> ? ORDER BY ${key} LIMIT 1`,
     ...after,
-    start.length,
+    start,
     start,
   );
 }
@@ -125,26 +120,43 @@ function* resealArchived(session: Session, after: ResealCursor["after"]): Progra
   const found = yield* staleArchived(session, after);
   if (found === undefined) return undefined;
   const { rewind_id: rewindId, ordinal, thread_id: threadId, tbl } = found;
-  const { rows, column } = SEALED_COLUMNS.find((sealed) => sealed.rows.table.name === tbl) as SealedColumn;
+  const { rows, column } = sealedIn(tbl);
   verifyArchived(session, found);
   const row = archivedRow(found.row);
-  const now = resealed(session, threadId, rows.identity(row), row[column]);
-  const text = typeof now === "string" ? now : now.toString("hex").toUpperCase();
-  yield* session.run(REPLACE_ARCHIVED, PATHS.get(tbl) ?? "", text, rewindId, ordinal);
-  yield* sealArchived(session, rewindId, ordinal);
+  yield* changeArchived(session, found, column, resealed(session, threadId, rows.identity(row), row[column]));
   return [rewindId, ordinal];
 }
 
+/** The first archived row behind a position that isn't sealed under the current key. */
 function* staleArchived(session: Session, after: ResealCursor["after"]): Program<ArchivedRow | undefined> {
-  const bytes = (currentStart(session, "bytes") as Buffer).toString("hex").toUpperCase();
-  return yield* session.get<ArchivedRow>(STALE_ARCHIVED, ...after, bytes, currentStart(session, "text"));
+  for (let at = after; ;) {
+    const rows = yield* session.all<ArchivedRow>(ARCHIVED_AFTER, ...at);
+    const found = rows.find(({ tbl, row }) => {
+      const { column, form } = sealedIn(tbl);
+      return !isCurrent(currentStart(session, form), archivedRow(row)[column]);
+    });
+    const last = rows.at(-1);
+    if (found !== undefined || last === undefined || rows.length < PAGE) return found;
+    at = [last.rewind_id, last.ordinal];
+  }
+}
+
+function sealedIn(table: string): SealedColumn {
+  return SEALED_COLUMNS.find(({ rows }) => rows.table.name === table) as SealedColumn;
+}
+
+function isCurrent(start: string | Buffer, stored: AnyRow[string] | undefined): boolean {
+  if (typeof start === "string") return typeof stored !== "string" || stored.startsWith(start);
+  return !(stored instanceof Uint8Array) || start.equals(stored.subarray(0, start.length));
 }
 
 /** The first bytes of a column that is sealed under the current key, and of no other: the key id is at the front. */
 function currentStart(session: Session, form: SealedColumn["form"]): string | Buffer {
-  const { header } = session.sealing;
-  // Base64 carries three bytes in four characters. The bytes that are cut off belong to the checksum behind the id.
-  return form === "bytes" ? header : SEALED_TEXT + header.subarray(0, header.length - (header.length % 3)).toString("base64");
+  // Base64 carries three bytes in four characters, and a database may store bytes so. What is cut off belongs to the checksum
+  // behind the id.
+  const { header: whole } = session.sealing;
+  const header = whole.subarray(0, whole.length - (whole.length % 3));
+  return form === "bytes" ? header : SEALED_TEXT + header.toString("base64");
 }
 
 /** The same text, sealed under the current key, in the same form. @throws what `open` of the sealing throws */

@@ -61,8 +61,16 @@ export function referencesOf(table: Table, row: Fields): References {
   return references;
 }
 
+/** A row as an archive keeps it: JSON, with bytes as `{"hex": …}`. */
+export function archivedText(row: AnyRow): string {
+  const kept: Record<string, unknown> = {};
+  for (const [column, value] of Object.entries(row))
+    kept[column] = value instanceof Uint8Array ? { hex: Buffer.from(value).toString("hex").toUpperCase() } : value;
+  return JSON.stringify(kept);
+}
+
 /**
- * A row as an archive keeps it: JSON, with bytes as `{"hex": …}`.
+ * The row of {@link archivedText}.
  * @throws {TurnsError} CHECKPOINT_CORRUPTED for a malformed row
  */
 export function archivedRow(text: string): AnyRow {

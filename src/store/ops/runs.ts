@@ -1,12 +1,18 @@
 import { plainSealing } from "../../sealing";
+import { textFor } from "../dialect";
 import type { Program } from "../program";
 import { RUN_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { RewindRow, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
-import { listRuns } from "./thread-rows";
+import { listRuns, showInThread } from "./thread-rows";
 
-const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
+/** Whether a run on another machine still lives is told by the database's clock, if it has one of its own. */
+const BEAT = textFor(
+  ({ clock, texts }) =>
+    `UPDATE langgraph_runs SET beat_at = ${clock === undefined ? "?1" : `CASE WHEN ?1 = 0 THEN 0 ELSE (${clock}) END`}
+  WHERE run_id IN (${texts("?2")}) RETURNING run_id AS id`,
+);
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 
 export function* beginRun(
@@ -14,8 +20,11 @@ export function* beginRun(
   run: RunRow,
   guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
 ): Program<void> {
+  yield* session.lock(run.threadId);
   const others = (yield* listRuns(session, run.threadId)).filter(({ runId }) => runId !== run.runId);
-  yield* clearRuns(session, guard(others, yield* unfinishedRewind(session, run.threadId)));
+  const dead = guard(others, yield* unfinishedRewind(session, run.threadId));
+  yield* clearRuns(session, dead);
+  if (dead.length > 0) yield* showInThread(session, run.threadId);
   yield* insertRun(session, run);
 }
 
@@ -26,6 +35,7 @@ export function* beginCopyRun(session: Session, run: RunRow): Program<void> {
 
 function* insertRun(session: Session, run: RunRow): Program<void> {
   yield* session.run(RUN_ROWS.save, ...RUN_ROWS.values(plainSealing, { thread: null, threadId: run.threadId }, run));
+  if (session.engine.dialect.clock !== undefined) yield* beatRuns(session, [run.runId], run.beatAt);
 }
 
 /** Takes the thread from runs that count as dead. If one of them is still alive, it loses its {@link Lease}. */
@@ -33,8 +43,10 @@ export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<v
   for (const { runId } of dead) yield* removeRun(session, runId);
 }
 
-export function* beatRun(session: Session, runId: string, at: number): Program<boolean> {
-  return (yield* session.run(BEAT, at, runId)) > 0;
+/** @returns the runs that are still on record */
+export function* beatRuns(session: Session, runIds: readonly string[], at: number): Program<string[]> {
+  const there = yield* session.all<{ id: string }>(BEAT(session), at, JSON.stringify(runIds));
+  return there.map(({ id }) => id);
 }
 
 /** For the process whose run it was. */

@@ -127,6 +127,7 @@ export function* isComplete({ to, source, target }: CopyPath): Program<boolean> 
 export function* publishCopy(path: CopyPath): Program {
   const { to, source, target } = path;
   const { threadId } = target;
+  yield* to.lock(threadId);
   yield* refuseTaken(to, threadId);
   const counts = (yield* countedRows(to, target)) ?? NO_ROWS;
   // A row with a damaged number was skipped. It must not be missing silently.

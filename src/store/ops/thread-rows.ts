@@ -28,11 +28,6 @@ const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_R
 const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
 const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
-/** A number that no thread has or had. The number of a leftover is still in use. */
-const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
-  coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
-  WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
-
 /** Matches id or tag, so that a deletion with a damaged id doesn't look as if it never happened. */
 const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
 const REMOVE_TOMBSTONE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
@@ -55,20 +50,28 @@ export function* areWritten(session: Session, rows: readonly WrittenThread[]): P
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
 export function* threadKey(session: Session, threadId: string): Program<ThreadState | undefined> {
-  const known = session.threads.get(threadId);
+  const known = yield* session.known(threadId);
   if (known !== undefined) return known;
-  const rows = yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId));
+  const rows = yield* session.all<RawThread>(session.locking(OF_ID), threadId, tagOf(session, threadId));
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
   const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row));
-  session.threads.set(threadId, key);
+  session.remember(key);
   return key;
 }
 
 /** The numbers of the thread's rows, damaged or not: for removing the thread, or for finding out what is wrong. */
 export function* threadNumbers(session: Session, threadId: string): Program<number[]> {
   return (yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId))).map(({ thread }) => thread);
+}
+
+/** {@link threadKey} for a program that may create it: nobody else does so until the end of the transaction. */
+export function* threadToCreate(session: Session, threadId: string): Program<ThreadState | undefined> {
+  const key = yield* threadKey(session, threadId);
+  if (key !== undefined || session.engine.dialect.lockText === undefined) return key;
+  yield* session.lock(threadId);
+  return yield* threadKey(session, threadId);
 }
 
 export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
@@ -81,7 +84,7 @@ export function* createThread(session: Session, threadId: string, createdAt: str
  * @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had
  */
 export function* takeNumber(session: Session): Program<number> {
-  const taken = yield* session.get<{ value: number }>(TAKE_NUMBER);
+  const taken = yield* session.get<{ value: number }>(session.engine.dialect.takeNumber);
   if (taken !== undefined) return taken.value;
   throw corrupted("the file's settings", `how many threads it has had, up to ${THREADS_MAX - 1}`, "none, or another value", {});
 }
@@ -93,7 +96,7 @@ export function newThread(session: Session, thread: number, threadId: string, cr
 export function* insertThread(session: Session, row: ThreadFields): Program<ThreadState> {
   yield* session.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(session.sealing, row, row));
   const key = new ThreadState(session.changed, row);
-  session.threads.set(row.threadId, key);
+  session.remember(key);
   return key;
 }
 
@@ -152,7 +155,7 @@ export interface Entry {
  *   removed.
  */
 export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
-  const key = yield* threadKey(session, threadId);
+  const key = yield* threadToCreate(session, threadId);
   const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
   if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
@@ -211,8 +214,10 @@ export function* allowAgain(session: Session, threadId: string): Program<void> {
 
 /** @returns whether there was a tombstone */
 export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
+  yield* session.lock(threadId);
+  yield* showInThread(session, threadId);
   session.threads.delete(threadId);
-  return (yield* session.run(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
+  return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -248,7 +253,8 @@ function threadDeleted(threadId: string, deletedAt: number, final: boolean): Tur
 }
 
 /**
- * The fence: checked in the transaction of every commit of a run. A run's row is removed only when the run releases it, or when
+ * The fence: checked in the transaction of every commit of a run. What is remembered of the lease holds as long as the thread's
+ * row is as it's remembered. A run's row is removed only when the run releases it, or when
  * somebody took the run for dead. An id is never used again.
  *
  * @throws {TurnsError} LEASE_LOST
@@ -256,18 +262,33 @@ function threadDeleted(threadId: string, deletedAt: number, final: boolean): Tur
 export function* checkLease(session: Session, lease: Lease | undefined): Program<void> {
   if (lease === undefined) return;
   const { runId, threadId } = lease;
-  if (session.leases.get(runId) === threadId) return;
-  if ((yield* session.get(HOLDS, runId, threadId)) !== undefined) return void session.leases.set(runId, threadId);
+  const isSure = session.engine.dialect.guards === undefined || (yield* session.known(threadId)) !== undefined;
+  if (isSure && session.leases.get(runId) === threadId) return;
+  if ((yield* session.get(session.sharing(HOLDS), runId, threadId)) !== undefined)
+    return void session.leases.set(runId, threadId);
   if (session.ended.get(runId) === true) throw runOver(threadId);
   throw leaseLost(lease, (yield* listRuns(session, lease.threadId))[0]);
 }
 
 export function* listRuns(session: Session, threadId: string): Program<RunRow[]> {
-  return (yield* session.all<RawRun>(RUNS_OF, threadId)).map(toRun);
+  return yield* toRuns(session, yield* session.all<RawRun>(RUNS_OF, threadId));
 }
 
-export function toRun(row: RawRun): RunRow {
-  return RUN_ROWS.parse(plainSealing, row.thread_id, row);
+export function* toRuns(session: Session, rows: readonly RawRun[]): Program<RunRow[]> {
+  const { clock } = session.engine.dialect;
+  const now = clock === undefined || rows.length === 0 ? undefined : (yield* session.get<{ now: number }>(clock))?.now;
+  return rows.map((row) => {
+    const run = RUN_ROWS.parse(plainSealing, row.thread_id, row);
+    return now === undefined ? run : { ...run, quietMs: now - row.beat_at };
+  });
+}
+
+/**
+ * Something of a thread changes that isn't in its rows, but that others remember with them. Where its own row tells whether
+ * anything has changed, that has to change too.
+ */
+export function* showInThread(session: Session, threadId: string): Program {
+  if (session.engine.dialect.guards !== undefined) (yield* threadKey(session, threadId))?.touch();
 }
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];

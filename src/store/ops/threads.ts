@@ -23,7 +23,7 @@ const ONE = `SELECT created_at, epoch,
     (SELECT count(seq) FROM langgraph_checkpoints AS c WHERE c.thread = t.thread) AS turns,
     (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread = t.thread AND s.superseded_by IS NULL) AS live,
     (SELECT count(*) FROM (SELECT 1 FROM langgraph_snapshots AS s WHERE s.thread = t.thread
-      GROUP BY checkpoint_ns, checkpoint_id)) AS checkpoints
+      GROUP BY checkpoint_ns, checkpoint_id) AS c) AS checkpoints
   FROM langgraph_threads AS t WHERE thread = ?`;
 
 export function* listThreads(session: Session, query: { after: string | undefined; limit: number }): Program<ThreadRow[]> {
@@ -70,6 +70,7 @@ export function* deleteThread(
   final: boolean,
   isAlive: (run: RunRow) => boolean,
 ): Program<void> {
+  yield* session.lock(threadId);
   const dead = (yield* listRuns(session, threadId)).filter((run) => !isAlive(run));
   yield* clearRuns(session, dead);
   yield* removeThread(session, threadId);

@@ -1,3 +1,4 @@
+import { StaleFacts } from "../engine";
 import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
 import { type Session, LeftUnwritten } from "../session";
@@ -32,13 +33,15 @@ export function* turnApart(session: Session, of: Omit<LostTurn, "error">, save: 
   if (session.leftOut !== undefined) return { turn: undefined, lost: { ...of, error: session.leftOut.error } };
   yield* session.flush();
   const restore = session.savepoint();
-  yield* session.run("SAVEPOINT turn_apart");
+  // Both wait: what fails in between is the turn's fault, and nothing else is.
+  yield* session.changes("SAVEPOINT turn_apart");
   try {
     const turn = yield* save;
     yield* session.flush();
-    yield* session.run("RELEASE turn_apart");
+    yield* session.changes("RELEASE turn_apart");
     return { turn, lost: undefined };
   } catch (error) {
+    if (error instanceof StaleFacts || (session.engine.buffers && session.engine.isPassing(error))) throw error;
     const reason = session.engine.meaningOf(error instanceof LeftUnwritten ? error.cause : error);
     yield* rolledBack(session, reason);
     restore();
@@ -49,8 +52,8 @@ export function* turnApart(session: Session, of: Omit<LostTurn, "error">, save: 
 /** After some failures (a full disk) SQLite has rolled back the whole transaction, and the savepoint is gone. */
 function* rolledBack(session: Session, reason: unknown): Program {
   try {
-    yield* session.run("ROLLBACK TO turn_apart");
-    yield* session.run("RELEASE turn_apart");
+    yield* session.changes("ROLLBACK TO turn_apart");
+    yield* session.changes("RELEASE turn_apart");
   } catch {
     throw new TookAllBack(reason);
   }

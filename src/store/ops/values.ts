@@ -1,11 +1,12 @@
 import { chunkAddresses } from "../../codec";
 import { corrupted } from "../refusals";
+import { textFor } from "../dialect";
 import type { Program } from "../program";
 import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { Session } from "../session";
 import { threadKey } from "./thread-rows";
 import type { Chunk, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
-import type { ThreadState } from "../thread-state";
+import { STORED, type ThreadState } from "../thread-state";
 
 const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;
 /** A chunk needs no identity: its address is a keyed hash of its contents, and proves them when it is read. */
@@ -13,11 +14,21 @@ const IDENTITY = CHUNK_ROWS.identity({});
 const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
-/** Stores a chunk unless the thread has it already. @returns its seq */
+/** {@link Rows.insert} of an element whose chunk is found by its address. */
+const INSERT_BY_ADDRESS = `INSERT INTO langgraph_items (list, pos, seq, chunk)
+  SELECT ?1, ?2, ?3, seq FROM langgraph_chunks WHERE thread = ?4 AND address = ?5`;
+
+/** Stores a chunk unless the thread has it already. @returns its seq; {@link STORED} if that can't be known without waiting */
 export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const { chunks } = key.facts;
   const known = chunks.get(chunk.address);
   if (known !== undefined) return known;
+  if (session.engine.buffers) {
+    const row = { seq: key.nextSeq(), address: chunk.address, body: chunk.text() };
+    yield* session.run(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row));
+    chunks.set(chunk.address, STORED);
+    return STORED;
+  }
   const stored = key.facts.wasChunkNew ? undefined : yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address);
   const seq = stored?.seq ?? (yield* insertChunk(session, key, chunk));
   if (stored !== undefined) key.facts.wasChunkNew = false;
@@ -29,10 +40,19 @@ export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): P
 function* insertChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
   const row = { seq, address: chunk.address, body: chunk.text() };
-  const isNew = (yield* session.run(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
+  const isNew = (yield* session.changes(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
   key.facts.wasChunkNew = isNew;
   if (isNew) return seq;
   return (yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
+}
+
+/** {@link storeChunk} that waits. */
+function* seqOfChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
+  const known = yield* storeChunk(session, key, chunk);
+  if (known !== STORED) return known;
+  const seq = (yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? STORED;
+  key.facts.chunks.set(chunk.address, seq);
+  return seq;
 }
 
 export function* storeChunks(session: Session, key: ThreadState, chunks: readonly Chunk[]): Program<void> {
@@ -114,16 +134,18 @@ export function* readChunks(
 type ListPointer = Extract<Pointer, { kind: "list" }>;
 
 const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
-    SELECT seq, base, keep, ?3 FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
+    SELECT seq, base, keep, CAST(?3 AS BIGINT) FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
     UNION ALL
-    SELECT b.seq, b.base, b.keep, min(path.start, path.upto) FROM path CROSS JOIN langgraph_lists AS b
+    SELECT b.seq, b.base, b.keep, CASE WHEN path.start < path.upto THEN path.start ELSE path.upto END FROM path CROSS JOIN langgraph_lists AS b
       WHERE b.seq = path.base AND b.seq < path.list AND path.start > 0
   ) SELECT list, start, upto FROM path`;
 const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 const BODIES = `SELECT c.body FROM ${ITEMS}`;
 /** One long text is far cheaper than many rows. */
-const JOINED = `SELECT count(*), group_concat(body, ',') FROM (SELECT c.body AS body FROM ${ITEMS})`;
+const JOINED = textFor(
+  ({ joined }) => `SELECT count(*), ${joined("body")} FROM (SELECT c.body AS body FROM ${ITEMS}) AS stretch`,
+);
 /** How many elements are joined at once, because texts have a maximum length. */
 const JOINED_MAX = 4_096;
 const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
@@ -151,7 +173,7 @@ export function* placeList(
   const following = yield* session.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
   let at = keep;
   for (const [chunk] of following) {
-    if ((yield* storeChunk(session, key, packed.chunk(at))) !== chunk) break;
+    if ((yield* seqOfChunk(session, key, packed.chunk(at))) !== chunk) break;
     at += 1;
   }
   if (at === packed.length) return segments;
@@ -209,8 +231,11 @@ function* newList(
 
 function* appendItems(session: Session, key: ThreadState, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
-    const chunk = yield* storeChunk(session, key, packed.chunk(pos));
-    yield* session.insert(key, ITEM_ROWS, { list, pos, seq: key.nextSeq(), chunk });
+    const stored = packed.chunk(pos);
+    const chunk = yield* storeChunk(session, key, stored);
+    const seq = key.nextSeq();
+    if (chunk !== STORED) yield* session.insert(key, ITEM_ROWS, { list, pos, seq, chunk });
+    else yield* session.run(INSERT_BY_ADDRESS, list, pos, seq, key.thread, stored.address);
   }
   key.facts.lists.set(list, packed.length);
 }
@@ -265,7 +290,7 @@ function isTooLong(error: unknown): boolean {
 
 function* readStretch(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch> {
   if (!session.sealing.encrypted) {
-    const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED, list, from, upto);
+    const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED(session), list, from, upto);
     return { length, text: text ?? "" };
   }
   const bodies = (yield* session.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>

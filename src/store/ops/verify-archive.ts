@@ -8,9 +8,10 @@ import { archivedRow, openedRow, referencesOf, rowsNamed } from "./row-reference
 
 const REWIND = "SELECT seq, thread_id FROM langgraph_rewinds WHERE id = ?";
 const BEFORE = "SELECT 1 FROM langgraph_archive WHERE rewind_id = ? AND ordinal = ?";
-const ADDRESSES = "SELECT json_extract(row, '$.address') FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_chunks'";
+const CHUNKS_IN = "SELECT row FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_chunks'";
+/** Every other quotation mark in the JSON text of a row is escaped. */
 const TAKEN_LATER = `SELECT 1 FROM langgraph_archive
-  WHERE thread_id = ? AND tbl = ? AND change = 'deleted' AND rewind_id <> ? AND json_extract(row, '$.seq') = ?`;
+  WHERE thread_id = ? AND tbl = ? AND change = 'deleted' AND rewind_id <> ? AND row LIKE ? LIMIT 1`;
 const GIVEN_UP = "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > ? AND archived = 0 AND taken_back_at IS NULL";
 
 /**
@@ -55,7 +56,8 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) {
     // A later rewind that went further back has the row, if its archive is still kept.
-    const isArchived = typeof seq === "number" && (yield* session.get(TAKEN_LATER, threadId, tbl, rewindId, seq)) !== undefined;
+    const isArchived =
+      typeof seq === "number" && (yield* session.get(TAKEN_LATER, threadId, tbl, rewindId, `%"seq":${seq},%`)) !== undefined;
     if (!isArchived && (yield* session.get(GIVEN_UP, threadId, rewind.seq)) === undefined)
       wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
   }
@@ -81,7 +83,9 @@ class ArchivedAddresses {
 
   *has(ctx: VerifyContext, owner: Owner, address: string): Program<boolean> {
     if (this.#of !== owner.generation) {
-      this.#addresses = new Set((yield* ctx.session.rows<[string]>(ADDRESSES, owner.threadId)).map(([one]) => one));
+      this.#addresses = new Set(
+        (yield* ctx.session.rows<[string]>(CHUNKS_IN, owner.threadId)).map(([row]) => String(archivedRow(row)["address"])),
+      );
       this.#of = owner.generation;
     }
     return this.#addresses.has(address);

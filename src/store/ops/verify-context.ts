@@ -37,10 +37,11 @@ export class VerifyContext {
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
 
-  constructor(readonly session: Session) {}
+  constructor(public session: Session) {}
 
   /** A new transaction begins: what was read in the last one is no longer valid. */
-  begin(until: number): void {
+  begin(session: Session, until: number): void {
+    this.session = session;
     this.until = until;
     this.#owners.clear();
     this.#lacking.clear();
@@ -205,7 +206,7 @@ export interface Phase {
 
 /** Rows of a table in the order of an index. */
 export interface Stretch {
-  /** Columns that identify the rows and that an index has in this order; `rowid` is selected as `at`. */
+  /** Columns that identify the rows and that an index has in this order. `rowid` stands for the engine's own, or the key. */
   keys: readonly string[];
   where?: string;
   bound?: readonly Key[];
@@ -223,15 +224,17 @@ export interface TableWalk<R> extends Stretch {
 }
 
 /** Walks through a table in the order of its keys, a few rows at a time. */
-export function walk<R extends object>({ table, counts, keys, columns = "*", ...options }: TableWalk<R>): Phase {
+export function walk<R extends object>({ table, counts, columns = "*", ...options }: TableWalk<R>): Phase {
   const { where = "TRUE", bound = [], begin, limit, check } = options;
-  const all = `SELECT ${keys[0] === "rowid" ? "rowid AS at, " : ""}${columns} FROM ${table} WHERE ${where}`;
-  const order = `ORDER BY ${keys.join(", ")} LIMIT ${limit}`;
-  const behind = keys.length === 1 ? `${keys[0]} > ?` : `(${keys.join(", ")}) > (${keys.map(() => "?").join(", ")})`;
   let after = begin;
   return {
     table,
     *next(ctx) {
+      const { rowid } = ctx.session.engine.dialect;
+      const keys = options.keys[0] === "rowid" && rowid === undefined ? ["id"] : options.keys;
+      const all = `SELECT ${keys[0] === "rowid" ? `${rowid} AS at, ` : ""}${columns} FROM ${table} WHERE ${where}`;
+      const order = `ORDER BY ${keys.join(", ")} LIMIT ${limit}`;
+      const behind = keys.length === 1 ? `${keys[0]} > ?` : `(${keys.join(", ")}) > (${keys.map(() => "?").join(", ")})`;
       const rows =
         after === undefined
           ? yield* ctx.session.all<R>(`${all} ${order}`, ...bound)

@@ -324,13 +324,13 @@ function* checkName(ctx: VerifyContext, at: Place, { thread }: Owner, raw: AnyRo
 
 const NO_SEQ = "SELECT id FROM langgraph_checkpoints WHERE thread = ? AND seq IS NULL LIMIT 1";
 const FINAL = "SELECT 1 FROM langgraph_tombstones WHERE thread_id = ? AND final = 1";
-const EPOCHS = `SELECT coalesce(sum(1 + (taken_back_at IS NOT NULL)), 0) AS n FROM langgraph_rewinds
+const EPOCHS = `SELECT coalesce(sum(CASE WHEN taken_back_at IS NULL THEN 1 ELSE 2 END), 0) AS n FROM langgraph_rewinds
   WHERE thread_id = ? AND status = 'done'`;
 const FIRST_TASK = "SELECT min(seq) AS seq FROM langgraph_tasks WHERE thread = ?";
 const FIRST_ROW = `SELECT min(seq) AS seq FROM (
   SELECT min(seq) AS seq FROM langgraph_snapshots WHERE ${ofThread()} UNION ALL
   SELECT min(seq) FROM langgraph_writes WHERE ${ofThread()} UNION ALL
-  SELECT min(seq) FROM langgraph_checkpoints WHERE thread = ?1)`;
+  SELECT min(seq) FROM langgraph_checkpoints WHERE thread = ?1) AS rows`;
 
 export function threads(only: Owner | undefined): Phase {
   const [stretch] = stretchesOf(THREADS, only);

@@ -6,7 +6,7 @@ import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "../ops/leftovers";
 import { snapshotOf, pathOf } from "./open-database";
-import { beatRun, beginCopyRun } from "../ops/runs";
+import { beatRuns, beginCopyRun } from "../ops/runs";
 import { sessionOn, type SqliteSession } from "./engine";
 import type { Statement, Program } from "../program";
 import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "../ops/thread-copy";
@@ -128,7 +128,7 @@ function* answerTo(statement: Statement): Program<unknown> {
 
 function* isPieceWritten(session: SqliteSession, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
   if (!(yield* isThere(session, leftover))) return false;
-  yield* beatRun(session, leftover.run_id, uptime());
+  yield* beatRuns(session, [leftover.run_id], uptime());
   for (const write of piece) yield* write();
   return true;
 }

@@ -7,6 +7,7 @@ import type { Execute, Program } from "../program";
 import { Session } from "../session";
 import type { Awaitable } from "../store";
 import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./driver";
+import { SQLITE } from "./dialect";
 import { isBusy, sqliteCode, translated } from "./failures";
 import { OpenedFile, sizeOf } from "./opened-file";
 
@@ -14,6 +15,8 @@ const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;
 
 /** SQLite over one connection. Each statement text is compiled once; texts are constants, and values are always bound. */
 export class SqliteEngine implements Engine {
+  readonly dialect = SQLITE;
+  readonly buffers = false;
   readonly db: SqliteDatabase;
   readonly #commits: Commits | undefined;
   /** Whether others use the connection too. */
@@ -114,7 +117,8 @@ export class SqliteEngine implements Engine {
         if (isCounted && row !== undefined) this.#changed += 1;
         return row;
       }
-      case "count": {
+      case "count":
+      case "none": {
         const changes = Number(statement.run(...bound).changes);
         if (isCounted) this.#changed += changes;
         return changes;

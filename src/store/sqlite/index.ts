@@ -1,38 +1,18 @@
-import type { CommitName } from "../../failpoints";
 import { refuseUrl } from "../../file-path";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
 import type { Engine } from "../engine";
-import type { Awaitable, RunRow, Store, When } from "../store";
-import { isWithin, namespaceAbove } from "../namespaces";
-import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "../ops/read-checkpoints";
-import { lastRun } from "../ops/last-run";
-import { putCheckpoint } from "../ops/put-checkpoint";
+import type { Awaitable, Store } from "../store";
 import { Commits, LogWatch, lookedAt, SqliteEngine, SqliteSession } from "./engine";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
-import { detailsOf } from "./commit-failpoints";
-import { CommitQueue, type Operation } from "../commit-queue";
+import { CommitQueue } from "../commit-queue";
 import { unlockDatabase } from "./unlock-file";
-import { deltaHistory } from "../ops/delta";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
-import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "../ops/effects";
-import { graphsOfTurns } from "../ops/graphs";
-import { hasLeftovers, removeLeftovers } from "../ops/leftovers";
-import { listNames, nameCheckpoint, unnameCheckpoint } from "../ops/names";
-import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "../ops/rewind-records";
-import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "../ops/rewinds";
-import { beatRun, beginRun, endRun } from "../ops/runs";
-import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "../ops/thread-rows";
+import { getEffect } from "../ops/effects";
+import { hasLeftovers } from "../ops/leftovers";
 import type { Program } from "../program";
-import type { Session } from "../session";
-import { listTasks } from "../ops/tasks";
-import { readChunks } from "../ops/values";
-import { deleteThread, getThread, listThreads } from "../ops/threads";
-import { addTokens, tokenUsage } from "../ops/tokens";
-import { insertAction, insertThought } from "../ops/turns";
-import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "../ops/read-turns";
+import { storeOn } from "../store-on";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
-import { putWrites } from "../ops/put-writes";
 
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./driver";
 export { type DriverName, DRIVERS } from "./open-database";
@@ -75,133 +55,20 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
     if (typeof source === "string") db.close();
     throw error;
   }
-  const store = storeOn(db, session, commits, (path) => openSqliteStore(path, options));
+  const store = storeOfFile(db, session, commits, (path) => openSqliteStore(path, options));
   return wrapper?.store(store) ?? store;
 }
 
-function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, openCopy: (path: string) => Store): Store {
+function storeOfFile(db: SqliteDatabase, session: SqliteSession, commits: Commits, openCopy: (path: string) => Store): Store {
   const queue = new CommitQueue(session);
-  type Work<A extends unknown[], T> = (session: Session, ...args: A) => Program<T>;
-  const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
-    program: work,
-    name,
-    // Outcomes and marks identify their effect by its id.
-    details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell(session, subject) : subject),
-  });
-  /** Commits before it returns, with everything that was handed in before. */
-  const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
-    const request = operation(work, name);
-    return (...args) => queue.now(request, ...args);
-  };
-  /** For saves that nodes or LangGraph wait for. LangGraph hands in more before the macrotask is over. */
-  const save = <A, T>(work: Work<[A], T>, name?: CommitName, more?: Partial<Operation<[A], T>>) => {
-    const request = { ...operation(work, name), isLight: true, ...more };
-    return (subject: A, when: When = "now"): Awaitable<T> =>
-      when === "boundary" ? queue.later(request, subject) : queue.now(request, subject);
-  };
-  /** For saves of LangGraph: the turns that are saved with them may fail without them. */
-  const hasParts = { hasParts: true, saves: (saved: { threadId: string; ns: string }) => saved };
-  /** Doesn't wait for the disk: after a power cut no run is running. */
-  const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
-    const request = operation(work, name);
-    return (...args) => queue.unsynced(request, ...args);
-  };
   /** For work outside of any transaction, after what was handed in before. */
   const alone = <T>(work: () => T): Awaitable<T> => queue.behind(() => commits.alone(work));
   /** {@link alone} for work that changes the file or moves its log. */
   const upkeep = <T>(work: () => T): Awaitable<T> => queue.behind(() => commits.upkeep(work));
-  const read =
-    <A extends unknown[], T>(work: Work<A, T>) =>
-    (...args: A) =>
-      queue.read(() => work(session, ...args));
-  const tokens = { ...operation(addTokens, "tokens"), isLight: true };
-  const lease = { ...operation(checkLease), isLight: true };
-  // What few processes do, or seldom, is loaded when it is asked for.
-  return {
-    address: (threadId, text) => session.sealing.address(threadId, text),
-    get awaitsKeys() {
-      return !session.isUnlocked;
-    },
-    putCheckpoint: save(putCheckpoint, "checkpoint", hasParts),
-    putWrites: save(putWrites, "writes", hasParts),
-    getCheckpoint: read(getCheckpoint),
-    lastRun: read(lastRun),
-    listCheckpoints: read(listCheckpoints),
-    placeOf: read(placeOf),
-    hydrate: read(hydrate),
-    deltaHistory: read(deltaHistory),
-    readChunks: read(readChunks),
-    saveThought: save(insertThought, "thought", {
-      needs: (saved, { threadId, nodeNs, needsSaves }) =>
-        needsSaves && saved.threadId === threadId && isWithin(namespaceAbove(nodeNs), saved.ns),
-    }),
-    saveAction: save(insertAction, "action"),
-    addTokens: (of, added) => queue.later(tokens, of, added),
-    tokenUsage: read(tokenUsage),
-    listTurns: read(listTurns),
-    saveValidation: write(saveValidation),
-    graphsOfTurns: read(graphsOfTurns),
-    openThoughts: read(openThoughts),
-    knownNodeTasks: read(knownNodeTasks),
-    beginEffect: write(beginEffect, "effect-intent"),
-    retryEffect: write(retryEffect, "effect-intent"),
-    settleEffect: write(settleEffect, "effect-outcome"),
-    settleUndo: write(settleUndo, "undo-mark"),
-    getEffect: read(getEffect),
-    listEffects: read(listEffects),
-    effectsBehind: read(effectsBehind),
-    listTasks: read(listTasks),
-    listThreads: read(listThreads),
-    getThread: read(getThread),
-    deleteThread: write(deleteThread),
+  return storeOn(session, queue, {
+    effectToTell: (id) => effectToTell(session, id),
     // Called before something is removed: a file that was cut is refused, not read.
     hasLeftovers: (isAlive) => upkeep(() => session.now(session.transaction(hasLeftovers(session, isAlive)))),
-    removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(session, isAlive)),
-    deletionOf: read(deletionOf),
-    foundBy: read(foundBy),
-    reuseThread: write(removeTombstone),
-    prunePlan: async (...args) => read((await import("../ops/prune")).prunePlan)(...args),
-    pruneBatch: async (...args) => write((await import("../ops/prune")).pruneBatch, "prune")(...args),
-    sweepPlan: async (...args) => read((await import("../ops/prune-sweep")).sweepPlan)(...args),
-    unswept: async (...args) => read((await import("../ops/prune-sweep")).unswept)(...args),
-    pagesToSweep: async (...args) => read((await import("../ops/prune-sweep")).pagesToSweep)(...args),
-    sweepBatch: async (...args) => write((await import("../ops/prune-sweep")).sweepBatch)(...args),
-    idleThread: async (...args) => read((await import("../ops/prune")).idleThread)(...args),
-    deleteIdleThread: async (...args) => write((await import("../ops/prune")).deleteIdleThread)(...args),
-    threadsOfRuns: async (...args) => read((await import("../ops/prune")).threadsOfRuns)(...args),
-    nameCheckpoint: write(nameCheckpoint),
-    listNames: read(listNames),
-    unnameCheckpoint: write(unnameCheckpoint),
-    space: () => alone(() => spaceOf(db)),
-    giveBackPages: (pages) => queue.now({ program: () => atOnce(() => giveBackPages(db, pages)) }),
-    checkpointLog: (truncate) => upkeep(() => checkpointLog(db, truncate)),
-    vacuumFully: () => upkeep(() => vacuumFully(db)),
-    beginRun: mark(beginRun, "run-mark"),
-    beatRun: mark(beatRun),
-    checkLease: (held, when = "now") =>
-      when === "boundary" ? queue.later(lease, held) : queue.read(() => checkLease(session, held)),
-    endRun: mark(endRun),
-    listRuns: read(listRuns),
-    countBehind: read(countBehind),
-    prunedSeq: read(prunedSeq),
-    rewind: write(rewind, "rewind"),
-    beginRewind: write(beginRewind, "rewind-intent"),
-    abandonRewind: write(abandonRewind),
-    unfinishedRewind: read(function* (_, threadId: string) {
-      const found = yield* unfinishedRewind(session, threadId);
-      return found && publicRewind(found);
-    }),
-    listRewinds: read(rewindsOf),
-    countRewinds: read(countRewinds),
-    seqBeforeDeeds: read(seqBeforeDeeds),
-    takeBack: write(takeBack, "take-back"),
-    reseal: async (after) => write((await import("../ops/rotate")).reseal)(after),
-    retireKeys: async () => write((await import("../ops/rotate")).retireKeys)(),
-    startVerify: async (threadId, isGraph) => {
-      const { startVerify } = await import("./verify");
-      const step = await read(startVerify)(threadId, isGraph);
-      return { step: () => alone(() => lookedAt(session, step)) };
-    },
     copyThread: async (order) => {
       const { copyThread } = await import("./copy-in-pieces");
       const parts = {
@@ -213,17 +80,22 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
       };
       return copyThread(parts, order);
     },
+    space: () => alone(() => spaceOf(db)),
+    giveBackPages: (pages) => queue.now({ program: () => atOnce(() => giveBackPages(db, pages)) }),
+    checkpointLog: (truncate) => upkeep(() => checkpointLog(db, truncate)),
+    vacuumFully: () => upkeep(() => vacuumFully(db)),
+    // Few processes verify, so that code is loaded on demand.
+    startVerify: async (threadId, isGraph) => {
+      const [{ startVerify }, { filePhases }] = await Promise.all([import("../ops/verify"), import("./verify-file")]);
+      const step = await queue.read((on) => startVerify(on, threadId, isGraph, filePhases));
+      return { step: () => alone(() => lookedAt(session, () => step(session))) };
+    },
     backUp: async (order) => (await import("./backup")).backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
-    committed: () => queue.behind(() => undefined),
     close: () => {
       void queue.commit();
       commits.close();
     },
-    get open() {
-      return db.open;
-    },
-    name: db.name,
-  };
+  });
 }
 
 /** For work that runs its own programs. */

@@ -18,11 +18,17 @@ const INDEXES = `SELECT i.name, coalesce(s.sql, '') AS text FROM pragma_index_li
   ORDER BY i.name`;
 const COLUMNS = "SELECT name FROM pragma_index_info(?) ORDER BY seqno";
 
+/** SQLite's part of `verify`: the file comes first, because pages that SQLite can't read explain the rest. */
+export function* filePhases(session: Session, only: Owner | undefined): Program<Phase[]> {
+  const ofFile = only === undefined ? [file(), versions(), threadCount(), settings()] : [];
+  return [...ofFile, ...indexes(only, yield* tableIndexes(session))];
+}
+
 /**
  * SQLite's own check, table by table with its indexes, because it checks a whole table at once. For the schema's own table it
  * checks the list of free pages too.
  */
-export function file(): Phase {
+function file(): Phase {
   let tables: string[] | undefined;
   return {
     table: "sqlite_schema",
@@ -60,7 +66,7 @@ function* integrityOnce(session: Session, table: string): Program<string[]> {
 }
 
 /** Migrations are identified by number, name and effect: one that was edited after it was applied left another schema. */
-export function versions(): Phase {
+function versions(): Phase {
   return {
     table: "langgraph_migrations",
     *next(ctx) {
@@ -78,7 +84,7 @@ export function versions(): Phase {
 }
 
 /** How many threads the file has had. A number below that of a thread would be used again. */
-export function threadCount(): Phase {
+function threadCount(): Phase {
   return {
     table: SETTINGS.name,
     *next(ctx) {
@@ -92,7 +98,7 @@ export function threadCount(): Phase {
 }
 
 /** The wrapped keys. They are fully read when the file is opened. */
-export function settings(): Phase {
+function settings(): Phase {
   return walk<{ name: string; value: unknown }>({
     table: SETTINGS.name,
     keys: SETTINGS.key,
@@ -119,7 +125,7 @@ const KEYED: readonly Table[] = KEYED_BY_SEQ.filter((table) => "byThread" in tab
 /** These and others. An index tells which of their rows belong to a thread; the recorded counts tell that none is missing. */
 const INDEXED: readonly Table[] = [...KEYED, THREADS, TURNS, REWINDS];
 
-export function* tableIndexes(session: Session): Program<TableIndex[]> {
+function* tableIndexes(session: Session): Program<TableIndex[]> {
   const found: TableIndex[] = [];
   for (const { name: table } of INDEXED) {
     for (const { name, text } of yield* session.all<{ name: string; text: string }>(INDEXES, table)) {
@@ -134,7 +140,7 @@ export function* tableIndexes(session: Session): Program<TableIndex[]> {
  * Whether every index has exactly the rows of its table: a row that an index lacks is never found. For the whole file, SQLite's
  * own check covers that, except for surplus entries in a partial index.
  */
-export function indexes(only: Owner | undefined, all: readonly TableIndex[]): Phase[] {
+function indexes(only: Owner | undefined, all: readonly TableIndex[]): Phase[] {
   if (only === undefined) return all.filter(({ condition }) => condition !== "TRUE").map((index) => surplus(index, undefined));
   return [
     ...INDEXED.map((table) => missing(only, table, all)),

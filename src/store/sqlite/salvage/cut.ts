@@ -22,7 +22,8 @@ import { changeRewind } from "../../ops/rewind-records";
 import type { Program } from "../../program";
 import type { Session } from "../../session";
 import { threadIdOf, threadKey } from "../../ops/thread-rows";
-import { startVerify } from "../verify";
+import { startVerify } from "../../ops/verify";
+import { filePhases } from "../verify-file";
 import type { IsGraph } from "../../ops/verify-rows";
 
 type Where = IntegrityProblem["where"];
@@ -77,10 +78,10 @@ export async function cutToWhole(session: SqliteSession, isGraph: IsGraph): Prom
 
 /** All problems of a file. Between its steps the event loop runs. */
 async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Judged> {
-  const step = session.now(startVerify(session, undefined, isGraph));
+  const step = session.now(startVerify(session, undefined, isGraph, filePhases));
   const judged: Judged = { problems: [], checked: {}, threads: 0 };
   for (;;) {
-    const { table, problems, threads, checked } = lookedAt(session, step);
+    const { table, problems, threads, checked } = lookedAt(session, () => step(session));
     judged.problems.push(...problems);
     judged.threads += threads;
     for (const [name, count] of Object.entries(checked)) {
@@ -157,7 +158,7 @@ function* removeRow(session: Session, { table, where, threadId }: IntegrityProbl
   const named: Where = { ...where, ...(described === TOMBSTONES ? { thread_id: threadId ?? "" } : {}) };
   if (described === undefined || keys.some((key) => named[key] === undefined)) return false;
   const text = `DELETE FROM ${described.name} WHERE ${keys.map((key) => `${key} IS ?`).join(" AND ")}`;
-  return (yield* session.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
+  return (yield* session.changes(text, ...keys.map((key) => named[key] ?? null))) > 0;
 }
 
 /** Keeps the checkpoint, but nothing can go back behind it. */
@@ -192,7 +193,7 @@ function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProble
 
 /** Removes the archive: it is only useful as a whole. */
 function* withoutArchive(session: Session, problem: IntegrityProblem, rewindId: string, cuts: Cuts): Program<boolean> {
-  const isRemoved = (yield* session.run(DELETE_ARCHIVE, rewindId)) > 0;
+  const isRemoved = (yield* session.changes(DELETE_ARCHIVE, rewindId)) > 0;
   const isThere = (yield* session.get(IS_ARCHIVED, rewindId)) !== undefined;
   if (isThere && !(yield* succeeds(changeRewind(session, rewindId, { archived: false, entries: 0 })))) return isRemoved;
   if (!isRemoved && !isThere) return false;

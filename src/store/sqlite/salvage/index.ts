@@ -111,7 +111,7 @@ function* removeNameless(session: Session, { nameless }: RepairedThreads): Progr
   const lost: LostItem[] = [];
   for (const thread of nameless) {
     for (const { table, which } of REMOVALS) {
-      const rows = yield* session.run(`DELETE FROM ${table} WHERE ${which}`, thread);
+      const rows = yield* session.changes(`DELETE FROM ${table} WHERE ${which}`, thread);
       const why = "nothing tells which thread the rows belong to";
       if (rows > 0) lost.push({ table, threadId: undefined, where: { thread, rows }, why });
     }

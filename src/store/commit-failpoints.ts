@@ -1,4 +1,4 @@
-import type { FailpointDetails } from "../../failpoints";
+import type { FailpointDetails } from "../failpoints";
 
 /** Describes where a row, or one about to be written, belongs. */
 export function detailsOf(subject: unknown): FailpointDetails {

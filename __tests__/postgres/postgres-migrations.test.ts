@@ -1,0 +1,154 @@
+import { Client, Pool } from "pg";
+import { migrationSql, PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
+import { ALL_TABLES, Connection, migratePostgres, type PostgresMigration } from "../../src/testing-internal";
+import { schemaAt } from "../support/open-saver";
+import { quiet } from "../support/s1-tools";
+
+const url = process.env["TURNS_PG_URL"]!;
+let made = 0;
+const newSchema = (): string => schemaAt(`migrations ${(made += 1)}`);
+let client: Client;
+beforeAll(async () => {
+  client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
+  await client.connect();
+});
+afterAll(() => client.end());
+
+/** Columns, indexes and options of everything in a schema, without its name. */
+async function described(schema: string): Promise<unknown> {
+  const columns = await client.query(
+    `SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default FROM information_schema.columns
+      WHERE table_schema = $1 ORDER BY table_name, ordinal_position`,
+    [schema],
+  );
+  const relations = await client.query(
+    `SELECT c.relname, c.relkind, c.reloptions, pg_get_indexdef(c.oid) AS index FROM pg_class AS c
+      WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) ORDER BY c.relname`,
+    [schema],
+  );
+  return JSON.parse(JSON.stringify([columns.rows, relations.rows]).replaceAll(schema, "it"));
+}
+
+const columnsOf = async (schema: string, table: string) =>
+  (
+    await client.query<{ name: string; type: string; nullable: string }>(
+      `SELECT column_name AS name, data_type AS type, is_nullable AS nullable FROM information_schema.columns
+        WHERE table_schema = $1 AND table_name = $2 ORDER BY ordinal_position`,
+      [schema, table],
+    )
+  ).rows;
+
+test("S9.5 of eight savers that start at once on a new schema, one migrates and all work", async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const schema = newSchema();
+    const savers = Array.from({ length: 8 }, () => PostgresTurnSaver.fromConnString(url, { schema, logger: quiet }));
+    await Promise.all(savers.map((saver) => saver.setup()));
+    const { rows } = await client.query(`SELECT version FROM "${schema}".langgraph_migrations`);
+    expect(rows).toHaveLength(1);
+    await Promise.all(savers.map((saver) => saver.close()));
+  }
+});
+
+test("S9.5 the schema has the tables that the programs know, with their columns in order", async () => {
+  const schema = newSchema();
+  const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
+  await saver.setup();
+  await saver.close();
+  for (const { name, columns } of ALL_TABLES) {
+    const expected = Object.entries(columns).map(([column, { type, nullable }]) => ({
+      name: column,
+      type: type === "integer" ? "bigint" : "text",
+      nullable: nullable ? "YES" : "NO",
+    }));
+    expect([name, await columnsOf(schema, name)]).toEqual([name, expected]);
+  }
+  const turns = (await columnsOf(schema, "langgraph_checkpoints")).slice(0, 7).map(({ name }) => name);
+  expect(turns).toEqual(["id", "graph_id", "node_name", "turn_type", "serialized_state", "task_id", "created_at"]);
+});
+
+test("S9.5 the printed SQL makes the same schema, and a saver that never migrates works with it", async () => {
+  const [printed, migrated] = [newSchema(), newSchema()];
+  const refused = PostgresTurnSaver.fromConnString(url, { schema: printed, migrate: "never", logger: quiet });
+  await expect(refused.setup()).rejects.toMatchObject({ code: "SCHEMA_OUTDATED", data: { schema: printed, found: 0 } });
+  await client.query(`BEGIN; ${migrationSql(printed)}; COMMIT`);
+  await refused.setup();
+  await refused.close();
+  const saver = PostgresTurnSaver.fromConnString(url, { schema: migrated, logger: quiet });
+  await saver.setup();
+  await saver.close();
+  expect(await described(printed)).toEqual(await described(migrated));
+});
+
+test("S9.5 a newer schema is refused, and nothing in it is changed", async () => {
+  const schema = newSchema();
+  await client.query(migrationSql(schema));
+  await client.query(`INSERT INTO "${schema}".langgraph_migrations VALUES (99, 'later', '', '')`);
+  const before = await described(schema);
+  for (const migrate of ["auto", "never"] as const) {
+    const saver = PostgresTurnSaver.fromConnString(url, { schema, migrate, logger: quiet });
+    await expect(saver.setup()).rejects.toMatchObject({ code: "SCHEMA_TOO_NEW", data: { found: 99 } });
+    await expect(saver.getTuple({ configurable: { thread_id: "t" } })).rejects.toMatchObject({ code: "SCHEMA_TOO_NEW" });
+    await saver.close();
+  }
+  expect(await described(schema)).toEqual(before);
+});
+
+test("S9.5 a name that somebody else has taken is named, and nothing is created", async () => {
+  const schema = newSchema();
+  await client.query(
+    `CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".langgraph_turns (id int); CREATE TABLE "${schema}".langgraph_names (id int)`,
+  );
+  const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
+  await expect(saver.setup()).rejects.toMatchObject({ code: "SCHEMA_CONFLICT", data: { table: "langgraph_names" } });
+  await saver.close();
+  expect(await columnsOf(schema, "langgraph_threads")).toEqual([]);
+});
+
+test("S9.5 a migration that fails leaves the schema as it was; the next one applies what is missing", async () => {
+  const schema = newSchema();
+  const pool = new Pool({ connectionString: url });
+  const place = { database: "test", schema };
+  const first: PostgresMigration = { version: 1, name: "one", sql: 'CREATE TABLE :"schema".one (id int);\n' };
+  const bad: PostgresMigration = { version: 2, name: "bad", sql: 'CREATE TABLE :"schema".two (id int);\nSELECT 1 / 0;\n' };
+  const good: PostgresMigration = { version: 2, name: "good", sql: 'CREATE TABLE :"schema".two (id int);\n' };
+  const run = async (...migrations: PostgresMigration[]): Promise<void> => {
+    const connection = await Connection.from(pool, 10_000);
+    try {
+      await migratePostgres(connection, place, migrations);
+    } finally {
+      connection.release();
+    }
+  };
+  await run(first);
+  await expect(run(first, bad)).rejects.toMatchObject({ code: "22012" });
+  expect(await columnsOf(schema, "two")).toEqual([]);
+  await run(first, good);
+  expect(await columnsOf(schema, "two")).toHaveLength(1);
+  await pool.end();
+});
+
+test("S9.1 a pool of the user is used and never ended; options of files are refused", async () => {
+  const pool = new Pool({ connectionString: url });
+  const saver = new PostgresTurnSaver(pool, { schema: newSchema(), logger: quiet });
+  await saver.setup();
+  await saver.close();
+  expect((await pool.query("SELECT 1 AS it")).rows).toEqual([{ it: 1 }]);
+  await expect(saver.getTuple({ configurable: { thread_id: "t" } })).rejects.toMatchObject({ code: "STORE_CLOSED" });
+  expect(() => new PostgresTurnSaver(pool, { driver: "node:sqlite" } as object)).toThrow(/Option "driver" is for SQLite files/);
+  expect(() => new PostgresTurnSaver(pool, { schema: "x".repeat(64) })).toThrow(/schema/);
+  await pool.end();
+});
+
+test("S9.1 messages name the database and never its password", async () => {
+  const saver = PostgresTurnSaver.fromConnString("postgresql://somebody:secret@127.0.0.1:1/nowhere", {
+    busyTimeoutMs: 0,
+    logger: quiet,
+  });
+  const failure = (await saver.setup().catch((error: unknown) => error)) as Error;
+  expect(failure).toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect(failure.message).toContain("127.0.0.1:1/nowhere (schema turns)");
+  expect(JSON.stringify([failure.message, failure.stack, (failure as unknown as { data: unknown }).data])).not.toContain(
+    "secret",
+  );
+  await saver.close();
+});

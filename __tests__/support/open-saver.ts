@@ -1,0 +1,26 @@
+import { createHash, randomUUID } from "node:crypto";
+import { TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { PostgresTurnSaver } from "../../src/postgres/index";
+
+/** Which engine the suites run on: SQLite, or with `TURNS_ENGINE=postgres` PostgreSQL. Processes that tests start inherit it. */
+export const ON_POSTGRES = process.env["TURNS_ENGINE"] === "postgres";
+
+/**
+ * A saver on the store at a path, here or in another process: that file, or on PostgreSQL the schema with the path's
+ * {@link schemaAt name}. So a test has paths on both engines, and its own files can be beside them. `":memory:"` is a store that nobody
+ * else opens.
+ */
+export function openSaver(path: string, options: TurnSaverOptions = {}): TurnSaver {
+  if (!ON_POSTGRES) return TurnSaver.fromPath(path, options);
+  const { driver: _, synchronous: __, ...rest } = options;
+  const schema = schemaAt(path === ":memory:" ? randomUUID() : path);
+  return PostgresTurnSaver.fromConnString(process.env["TURNS_PG_URL"] ?? "", { ...rest, schema });
+}
+
+/** The schema that stands for a path. */
+export function schemaAt(path: string): string {
+  return `${WORKER}${createHash("sha256").update(path).digest("hex").slice(0, 16)}`;
+}
+
+/** What the names of this worker's schemas begin with. Its next test file drops them. */
+export const WORKER = `${process.env["TURNS_PG_RUN"] ?? "turns_test"}_w${process.env["JEST_WORKER_ID"] ?? "0"}_`;

@@ -1,0 +1,194 @@
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { schemaAt } from "../open-saver";
+
+/**
+ * Stands in for better-sqlite3 where tests look into a store with it, on PostgreSQL (see ./resolver.cjs): a path means the schema that
+ * stands for it. It has as much of better-sqlite3 as the tests use, and answers at once like it, by waiting for a thread.
+ */
+export default class Database {
+  readonly #connection: Connection;
+
+  constructor(path: string, options: object = {}) {
+    this.#connection = { number: (connections += 1), schema: schemaAt(path) };
+    // A file, e.g. of the official saver.
+    if (existsSync(path)) {
+      const Sqlite = createRequire(__filename)("better-sqlite3") as new (path: string, options: object) => never;
+      return new Sqlite(path, options);
+    }
+  }
+
+  prepare(text: string): Statement {
+    return new Statement(this.#connection, text);
+  }
+
+  exec(text: string): this {
+    ask(this.#connection, inPostgres(text), []);
+    return this;
+  }
+
+  /** Of a file only. */
+  pragma(): void {}
+
+  close(): void {
+    ask(this.#connection, "", []);
+  }
+}
+
+interface Connection {
+  readonly number: number;
+  readonly schema: string;
+}
+let connections = 0;
+
+class Statement {
+  readonly #connection: Connection;
+  readonly #text: string;
+  #isPlucked = false;
+
+  constructor(connection: Connection, text: string) {
+    this.#connection = connection;
+    let count = 0;
+    this.#text = inPostgres(text).replace(/'[^']*'|\?/g, (part) => (part === "?" ? `$${(count += 1)}` : part));
+  }
+
+  pluck(): this {
+    this.#isPlucked = true;
+    return this;
+  }
+
+  all(...values: unknown[]): unknown[] {
+    const { rows } = ask(this.#connection, this.#text, values);
+    return this.#isPlucked ? rows.map((row) => Object.values(row)[0]) : rows;
+  }
+
+  get(...values: unknown[]): unknown {
+    return this.all(...values)[0];
+  }
+
+  run(...values: unknown[]): { changes: number } {
+    if (this.#text.startsWith("VACUUM INTO"))
+      return ask(this.#connection, copied(this.#connection.schema, schemaAt(String(values[0]))), []);
+    return { changes: ask(this.#connection, this.#text, values).changes };
+  }
+}
+
+const RAISING =
+  /CREATE TRIGGER (\w+) (BEFORE|AFTER) (INSERT|UPDATE|DELETE) ON (\w+)(?: WHEN (.*?))? BEGIN SELECT RAISE\(\w+, '([^']*)'\); END/gs;
+
+/** A trigger that refuses. Its condition is in the function, where it may have a subquery. */
+function raising(
+  _: string,
+  name: string,
+  time: string,
+  what: string,
+  table: string,
+  when: string | undefined,
+  message: string,
+): string {
+  const refuse = `IF ${when ?? "true"} THEN RAISE EXCEPTION '${message}'; END IF; RETURN ${what === "DELETE" ? "OLD" : "NEW"};`;
+  const head = `CREATE OR REPLACE FUNCTION "${name}"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT`;
+  return `${head} AS $body$ BEGIN ${refuse} END $body$;
+    CREATE TRIGGER "${name}" ${time} ${what} ON ${table} FOR EACH ROW EXECUTE FUNCTION "${name}"()`;
+}
+
+/** What tests say to SQLite in words of its own. */
+function inPostgres(text: string): string {
+  return (
+    text
+      .replace(RAISING, raising)
+      .replace(/json_extract\((\w+), '\$\.(\w+)'\)/g, "(($1::json)->>'$2')::bigint")
+      // Readers aren't held up, writers are.
+      .replace("BEGIN IMMEDIATE", "BEGIN; LOCK TABLE langgraph_threads IN EXCLUSIVE MODE")
+      .replace(/DROP TRIGGER (\w+)/g, 'DROP FUNCTION "$1" CASCADE')
+      .replace(
+        /\bsqlite_schema\b/g,
+        "(SELECT 'table' AS type, table_name::text COLLATE \"C\" AS name FROM information_schema.tables WHERE table_schema = current_schema()) AS tables",
+      )
+      .replace(
+        /SELECT name FROM pragma_table_info\(\?\) ORDER BY cid/,
+        "SELECT column_name::text AS name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position",
+      )
+  );
+}
+
+/** Copies all tables with their rows into a new schema, and where its sequences are. */
+function copied(from: string, to: string): string {
+  return `DO $copy$ DECLARE name text; place bigint; BEGIN
+    CREATE SCHEMA ${to};
+    FOR name IN SELECT table_name FROM information_schema.tables WHERE table_schema = '${from}' LOOP
+      EXECUTE format('CREATE TABLE ${to}.%I (LIKE ${from}.%I INCLUDING ALL)', name, name);
+      EXECUTE format('INSERT INTO ${to}.%I SELECT * FROM ${from}.%I', name, name);
+    END LOOP;
+    FOR name, place IN SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '${from}' LOOP
+      EXECUTE format('CREATE SEQUENCE ${to}.%I', name);
+      PERFORM setval(format('${to}.%I', name)::regclass, coalesce(place, 1), place IS NOT NULL);
+    END LOOP;
+  END $copy$`;
+}
+
+interface Answer {
+  rows: Record<string, unknown>[];
+  changes: number;
+  error?: string;
+}
+
+const WORK = `
+const { workerData: { pg, url, flag, port } } = require("node:worker_threads");
+const { Client, types } = require(pg);
+types.setTypeParser(20, Number);
+types.setTypeParser(1700, Number);
+const clients = new Map();
+async function clientOf({ number, schema }) {
+  if (!clients.has(number)) {
+    const client = new Client({ connectionString: url, options: "-c search_path=" + schema + " -c lock_timeout=5s" });
+    await client.connect();
+    clients.set(number, client);
+  }
+  return clients.get(number);
+}
+async function answerTo({ connection, text, values }) {
+  if (text !== "") {
+    const result = [await (await clientOf(connection)).query(text, values.length > 0 ? values : undefined)].flat().at(-1);
+    return { rows: result.rows, changes: result.rowCount };
+  }
+  await clients.get(connection.number)?.end();
+  clients.delete(connection.number);
+  return { rows: [], changes: 0 };
+}
+port.on("message", async (question) => {
+  const answer = await answerTo(question).catch((error) => ({ rows: [], changes: 0, error: error.message }));
+  port.postMessage(answer);
+  Atomics.store(new Int32Array(flag), 0, 1);
+  Atomics.notify(new Int32Array(flag), 0);
+});
+`;
+const LIMIT_MS = 20_000;
+let thread: { worker: Worker; port: import("node:worker_threads").MessagePort; flag: Int32Array } | undefined;
+
+/** Waits for the answer. @throws what the server says, or if it says nothing */
+function ask(connection: Connection, text: string, values: unknown[]): Answer {
+  thread ??= startThread();
+  Atomics.store(thread.flag, 0, 0);
+  thread.port.postMessage({ connection, text, values: values.flat() });
+  if (Atomics.wait(thread.flag, 0, 0, LIMIT_MS) === "timed-out") throw new Error(`no answer: ${text}`);
+  const { message } = receiveMessageOnPort(thread.port) as { message: Answer };
+  if (message.error !== undefined) throw new Error(`${message.error}: ${text}`);
+  return message;
+}
+
+function startThread(): NonNullable<typeof thread> {
+  const { port1, port2 } = new MessageChannel();
+  const flag = new SharedArrayBuffer(4);
+  const data = { pg: require.resolve("pg"), url: process.env["TURNS_PG_DIRECT_URL"], flag, port: port2 };
+  const worker = new Worker(WORK, { eval: true, workerData: data, transferList: [port2] });
+  worker.unref();
+  port1.unref();
+  return { worker, port: port1, flag: new Int32Array(flag) };
+}
+
+afterAll(async () => {
+  await thread?.worker.terminate();
+  thread = undefined;
+});

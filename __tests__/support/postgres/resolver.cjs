@@ -1,0 +1,12 @@
+/** For jest on PostgreSQL: tests that look into a store with better-sqlite3 get the stand-in beside this file; the package gets the real one. */
+"use strict";
+const path = require("node:path");
+
+const here = path.dirname(require.resolve("./resolver.cjs"));
+const tests = path.resolve(here, "..", "..");
+
+module.exports = (request, options) => {
+  const asker = options.basedir + path.sep;
+  const isTest = asker.startsWith(tests + path.sep) && !asker.startsWith(here + path.sep);
+  return request === "better-sqlite3" && isTest ? path.join(here, "look-inside.ts") : options.defaultResolver(request, options);
+};

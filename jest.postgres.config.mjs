@@ -1,0 +1,21 @@
+import base from "./jest.config.mjs";
+import { POSTGRES_SUITES } from "./jest.lanes.mjs";
+
+process.env.TURNS_ENGINE = "postgres";
+
+/**
+ * `npm run test:postgres`: the suites that both engines must pass, and PostgreSQL's own, on a real server. See CONTRIBUTING.md.
+ *
+ * @type {import("jest").Config}
+ */
+export default {
+  ...base,
+  testMatch: POSTGRES_SUITES.map((name) => `<rootDir>/__tests__/${name}.test.ts`),
+  testPathIgnorePatterns: ["/node_modules/"],
+  resolver: "<rootDir>/__tests__/support/postgres/resolver.cjs",
+  globalSetup: "<rootDir>/__tests__/setup/postgres-server.ts",
+  globalTeardown: "<rootDir>/__tests__/setup/postgres-teardown.ts",
+  setupFilesAfterEnv: [...base.setupFilesAfterEnv, "<rootDir>/__tests__/setup/postgres.ts"],
+  reporters: ["default", "<rootDir>/__tests__/setup/postgres-skipped.cjs"],
+  coverageThreshold: undefined,
+};

@@ -1,0 +1,405 @@
+import type { EventEmitter } from "node:events";
+import type { RunnableConfig } from "@langchain/core/runnables";
+import {
+  BaseCheckpointSaver,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  type ChannelVersions,
+  type DeltaChannelHistory,
+  type PendingWrite,
+} from "@langchain/langgraph-checkpoint";
+import { z } from "zod";
+import { assembled, internalsFrom } from "./assembly";
+import { backup, type BackupOptions, type BackupReport } from "./backup";
+import type { Beginnings, RunNames } from "./run-starts";
+import { drain, type DrainOptions, type DrainParts, type DrainReport } from "./drain";
+import type { Effects } from "./effects/effects";
+import type { SaverEmitter, SaverEvents } from "./events";
+import { showAs } from "./inspect";
+import { keepInternals } from "./internals";
+import type { VerifyReport, VerifyRequest } from "./integrity/verify";
+import { listTuples } from "./list";
+import { checkedOptions, type ResolvedOptions } from "./options";
+import type { RetentionControl } from "./retention/control";
+import type { Names } from "./retention/names";
+import { prune, type PruneParts, type PruneReport, type PruneRequest } from "./retention/prune";
+import type { Retention } from "./retention/retention";
+import { removeLeftovers, type SpaceKeeper } from "./retention/space";
+import type { UserSerde } from "./serde";
+import type { RewindReport, RewindRequest } from "./rewind/plan";
+import { type RewindParts, type Rewinds, rewound } from "./rewind/rewinds";
+import { rewindThread } from "./rewind/rewind";
+import type { Undos } from "./rewind/undos";
+import { addressOf, checkedArgument, configurableOf, runAround } from "./run-config";
+import type { Saving } from "./saving";
+import { copyThread } from "./thread-copying";
+import type { Page, PageOptions } from "./page";
+import type { Store } from "./store/store";
+import { listThreads, type ThreadSummary } from "./threads";
+import { beginTracing, checkpointAttributes, configAttributes, storeSpan } from "./tracing";
+import { deltaHistoryOf, readTuple, type TupleParts } from "./tuples";
+import { attachRecorder, type AttachOptions } from "./turns/attach";
+import { isAlive } from "./turns/process-identity";
+import type { Draining } from "./turns/draining";
+import { isRecorded, type TurnRecorder } from "./turns/recorder";
+import type { RunRegistry } from "./turns/run-registry";
+import type { SeenCheckpoints } from "./turns/seen-checkpoints";
+import type { Turns } from "./turns/turns";
+import type { Values } from "./values";
+
+const deletion = () => z.strictObject({ final: z.boolean().default(false) });
+/** Not strict: LangGraph may pass more in the future. */
+const deltaRequest = () => z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
+
+/** What savers on all databases are and do. Use {@link TurnSaver} for SQLite. */
+export abstract class BaseTurnSaver extends BaseCheckpointSaver {
+  /** Turns, checkpoints, failures and rewinds, emitted as they are committed. */
+  readonly events: EventEmitter<SaverEvents>;
+  /** The journal of side effects: read it, and settle what is in doubt. */
+  readonly effects: Effects;
+  /** Turns and their states, tasks, tokens, and which runs are live. */
+  readonly turns: Turns;
+  /** Recorded rewinds: finish, abandon or take them back, and see what a rewind would undo. */
+  readonly rewinds: Rewinds;
+  /**
+   * Deletes checkpoints by run id, and allows deleted thread ids again. For everything else see {@link prune} and
+   * {@link deleteThread}.
+   */
+  readonly retention: RetentionControl;
+  /** Names for checkpoints. A named checkpoint is never pruned. */
+  readonly names: Names;
+  readonly #options: ResolvedOptions;
+  readonly #store: Store;
+  readonly #values: Values;
+  readonly #serde: UserSerde | undefined;
+  readonly #runs: RunRegistry;
+  readonly #recorder: TurnRecorder;
+  readonly #space: SpaceKeeper;
+  readonly #pruner: Retention | undefined;
+  readonly #emitter: SaverEmitter;
+  readonly #rewinding: RewindParts;
+  readonly #pruning: PruneParts;
+  /** The task names that each thread's newest run was given: the callbacks of its nodes don't carry them. */
+  readonly #runNames: RunNames;
+  readonly #beginnings: Beginnings;
+  readonly #saving: Saving;
+  readonly #seen: SeenCheckpoints;
+  readonly #draining: Draining;
+  #drained: Promise<DrainReport> | undefined;
+
+  static {
+    // LangGraph's base class defines it from checkpoint 1.2 on, so that a saver in a config isn't serialised. Older versions
+    // don't.
+    Object.defineProperty(this.prototype, "toJSON", { value: () => "[TurnSaver]", configurable: true, writable: true });
+    // No options, as one may be a key.
+    showAs(this.prototype, "TurnSaver", (saver) => {
+      return { file: saver.#store.name, open: saver.#store.open, encrypted: saver.#options.encryption !== undefined };
+    });
+  }
+
+  /** @internal */
+  protected constructor(store: Store, options: ResolvedOptions) {
+    super(options.serde);
+    beginTracing();
+    const parts = assembled(store, options);
+    this.#options = options;
+    this.#emitter = parts.events;
+    this.events = parts.events;
+    this.effects = parts.effects;
+    this.turns = parts.turns;
+    this.rewinds = parts.rewinds;
+    this.retention = parts.control;
+    this.names = parts.names;
+    this.#store = parts.store;
+    this.#values = parts.values;
+    this.#serde = parts.serde;
+    this.#runs = parts.runs;
+    this.#recorder = parts.recorder;
+    this.#space = parts.space;
+    this.#pruner = parts.retention;
+    this.#rewinding = parts.rewinding;
+    this.#pruning = parts.pruning;
+    this.#runNames = parts.runNames;
+    this.#beginnings = parts.beginnings;
+    this.#saving = parts.saving;
+    this.#seen = parts.seen;
+    keepInternals(this, internalsFrom(parts, options));
+    this.#draining = parts.draining;
+    this.#space.tidy();
+  }
+
+  /**
+   * Records a Thought before each node of this graph and an Action after it, nested graphs included. It changes the graph in
+   * place. Attaching again changes only the options that you give.
+   *
+   * @param graph a compiled graph, a functional entrypoint, or an agent that carries its graph as `.graph`
+   * @returns the graph itself
+   * @throws {TurnsError} INVALID_GRAPH, INVALID_OPTION
+   */
+  attach<G extends object>(graph: G, options?: AttachOptions): G {
+    attachRecorder(graph, this.#recorder, { saver: this, logger: this.#options.logger }, options);
+    return graph;
+  }
+
+  /** Does nothing: the constructor has set up the schema. It exists for programs written for savers that need a setup. */
+  async setup(): Promise<void> {
+    // The constructor has done it.
+  }
+
+  /**
+   * Reads the checkpoint named by `configurable.checkpoint_id`, or else the newest of the namespace. Returns undefined if there
+   * is none.
+   */
+  override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    return storeSpan(
+      "getTuple",
+      "langgraph_snapshots",
+      () => configAttributes(config),
+      () => this.#getTuple(config),
+    );
+  }
+
+  async #getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    // LangGraph's own suite expects "not found" for a missing thread_id here.
+    if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
+    const at = addressOf(config, "getTuple");
+    if (at.ns === "") this.#runNames.remember(config, at);
+    if (this.#beginnings.isOne(config, at)) {
+      if (!isRecorded(config.callbacks, this.#recorder)) this.#draining.refuseRun(at.threadId);
+      const lease = this.#runs.leaseOf(at.threadId);
+      const found = this.#store.foundBy(at.threadId);
+      this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
+    }
+    const tuple = await readTuple(this.#tupleParts(), at);
+    if (tuple?.metadata !== undefined)
+      this.#seen.add(at, tuple.checkpoint, tuple.metadata, runAround(config.callbacks), tuple.pendingWrites ?? []);
+    return tuple;
+  }
+
+  /**
+   * Lists checkpoints, greatest id first.
+   *
+   * A missing `thread_id` means all threads, and a namespace of undefined or null means all namespaces. `filter` compares
+   * metadata by deep equality and takes its keys literally. A `limit` of 0 or less returns nothing.
+   */
+  override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
+    return listTuples(this.#tupleParts(), config, options ?? {});
+  }
+
+  /**
+   * Saves a checkpoint with every channel value it holds, whether or not the channel has a version.
+   *
+   * @param newVersions optional. It matters only for the first input of a thread: if given, a versioned channel that it doesn't
+   *   name is left out there
+   * @returns the config that addresses the saved checkpoint
+   * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE naming channel and path, THREAD_DELETED
+   */
+  override async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions?: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    return storeSpan(
+      "put",
+      "langgraph_snapshots",
+      () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
+      () => this.#saving.put(config, checkpoint, metadata, newVersions),
+    );
+  }
+
+  /**
+   * Saves what a node returned.
+   *
+   * @param taskPath the task's position in its superstep, from LangGraph 1.5 on. Pending writes are returned ordered by path,
+   *   task id and index: the order in which LangGraph applies them
+   * @throws {TurnsError} INVALID_CONFIG; INVALID_CHECKPOINT if these aren't pairs of a channel and a value; and as {@link put}
+   */
+  override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
+    return storeSpan(
+      "putWrites",
+      "langgraph_writes",
+      () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
+      () => this.#saving.putWrites(config, writes, taskId, taskPath),
+    );
+  }
+
+  /**
+   * Deletes a thread from every table. An unknown thread is no error.
+   *
+   * The thread is gone for everyone at once. The rows of a large thread are removed in pieces until the promise resolves or,
+   * after a crash, when the file is opened again. A run that is still running, here or in another process, can't recreate the
+   * thread or write into a later one with the same id: all its saves are refused with THREAD_DELETED. New input, `updateState` or
+   * {@link copyThread} with the same id starts a new thread.
+   *
+   * @param options.final also refuses new input with this id, until you call `saver.retention.reuseThread`
+   */
+  override async deleteThread(threadId: string, options: { final?: boolean } = {}): Promise<void> {
+    const { final } = checkedOptions(deletion, options);
+    const id = checkedArgument(threadId, "threadId", "deleteThread");
+    if (this.#serde !== undefined) await this.#serde.settled();
+    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, isAlive);
+    this.#runNames.forget(id);
+    this.#values.forget(id);
+    this.#pruner?.forget(id);
+    await removeLeftovers(this.#store, isAlive);
+    this.#space.later();
+  }
+
+  /** Reads the history of delta channels, all of them with one query; `store/ops/delta.ts` says which writes count. */
+  override async getDeltaChannelHistory(options: {
+    config: RunnableConfig;
+    channels: string[];
+  }): Promise<Record<string, DeltaChannelHistory>> {
+    const { config, channels } = checkedOptions(deltaRequest, options);
+    return deltaHistoryOf(this.#tupleParts(), addressOf(config as RunnableConfig, "getDeltaChannelHistory"), channels);
+  }
+
+  /** Lists the threads of this database, ordered by id. @throws {TurnsError} INVALID_OPTION */
+  async listThreads(options: PageOptions<string> = {}): Promise<Page<ThreadSummary, string>> {
+    return listThreads(this.#store, options);
+  }
+
+  /**
+   * Copies a thread to a new id, with its checkpoints, writes, tasks and turns. A rewind of the copy is as exact as one of the
+   * source. Archives of rewinds aren't copied.
+   *
+   * The copy shows one moment of its source and appears for everyone at once. The rows of a large thread are written in pieces
+   * before that. After a crash in the middle, the next process removes them.
+   *
+   * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED; then nothing is left of the copy
+   */
+  async copyThread(sourceThreadId: string, targetThreadId: string): Promise<void> {
+    const source = checkedArgument(sourceThreadId, "sourceThreadId", "copyThread");
+    const target = checkedArgument(targetThreadId, "targetThreadId", "copyThread");
+    const { clock, createId } = this.#options;
+    await copyThread(this.#store, { sourceId: source, targetId: target, createdAt: clock().toISOString(), createId });
+  }
+
+  /**
+   * Rewinds a thread to the end of a task. It undoes later effects, newest first (docs/rewind.md). Then it deletes everything
+   * later on the thread, in all namespaces, in one transaction.
+   *
+   * `dryRun` only reports what would be deleted and undone; it is refused where the real call would be. After a crash or a
+   * failure, the same call continues, and no undo that ran is called again.
+   *
+   * @param undos defined effects whose own undos and probes are used; all others are found by name
+   * @returns what was removed, and what became of the effects
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING,
+   *   REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED; EFFECT_IN_DOUBT, UNDO_FAILED or EFFECT_NOT_RECORDED while
+   *   the undos run. Then nothing has been deleted. THREAD_DELETED or LEASE_LOST if that happened meanwhile
+   */
+  async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {
+    return rewound(this.#rewinding, request, () => rewindThread(this.#rewinding, request, undos));
+  }
+
+  /**
+   * Removes old checkpoints of one thread or of all, with their writes and turns and all values that are no longer needed. The
+   * file gets smaller.
+   *
+   * What is kept reads exactly as before; docs/retention.md says what is always kept. The event `pruned` reports the result.
+   *
+   * @throws {TurnsError} INVALID_OPTION unless you give one of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs`;
+   *   THREAD_NOT_FOUND, REWIND_UNFINISHED
+   */
+  async prune(request: PruneRequest): Promise<PruneReport> {
+    const report = await prune(this.#pruning, request);
+    for (const threadId of report.dryRun ? [] : report.deletedThreads) {
+      this.#runNames.forget(threadId);
+      this.#values.forget(threadId);
+      this.#pruner?.forget(threadId);
+    }
+    if (!report.dryRun) this.#emitter.emit("pruned", { by: "prune", ...report });
+    return report;
+  }
+
+  /**
+   * Checks that everything in the file, or on one thread, is as it was saved. It works in short steps, so other work continues
+   * meanwhile.
+   *
+   * Nothing is changed, and problems are reported rather than thrown. docs/integrity.md says what is checked and how to read the
+   * report.
+   *
+   * @throws {TurnsError} INVALID_OPTION; THREAD_NOT_FOUND
+   */
+  async verify(request: VerifyRequest = {}): Promise<VerifyReport> {
+    const { verify } = await import("./integrity/verify");
+    return verify(this.#store, request);
+  }
+
+  /**
+   * Copies the database to another file while runs continue. The copy is one moment: everything that was saved when you called.
+   * Writers don't wait for it.
+   *
+   * The copy is verified row by row under a temporary name and synced to disk before it gets its name. So a crash leaves nothing
+   * at the destination. Open it like any database: `TurnSaver.fromPath(path)`. Encrypted data stays encrypted. See
+   * docs/backups.md.
+   *
+   * @throws {TurnsError} INVALID_OPTION, also for the path of this database; BACKUP_TARGET_EXISTS without `overwrite`, or while a
+   *   database of that name is open; BACKUP_ABORTED; CHECKPOINT_CORRUPTED if the copy doesn't verify; STORE_UNAVAILABLE,
+   *   STORE_CLOSED, STORE_FAILED. Then nothing is left at the destination, and an existing file is unchanged.
+   */
+  async backup(path: string, options: BackupOptions = {}): Promise<BackupReport> {
+    if (this.#serde !== undefined) await this.#serde.settled();
+    return backup(this.#store, path, options);
+  }
+
+  /**
+   * Shuts a server down gracefully: refuses new runs (STORE_DRAINING), lets each running node finish, commits and closes. See
+   * docs/servers.md.
+   *
+   * Runs stop with STORE_DRAINING before their next node, and you can resume them there. At the timeout, the saver closes anyway,
+   * logs a warning and reports what was still running. A second call returns the same promise. For graphs that aren't attached,
+   * only saves in progress are waited for.
+   *
+   * @throws {TurnsError} INVALID_OPTION; then nothing has been refused or closed
+   */
+  drain(options: DrainOptions = {}): Promise<DrainReport> {
+    if (this.#drained !== undefined) return this.#drained;
+    const drained = drain(this.#drainParts(), options);
+    this.#drained = drained;
+    // A failed call can be tried again.
+    drained.catch(() => (this.#drained = undefined));
+    return drained;
+  }
+
+  /**
+   * Closes the database at once; later calls fail with STORE_CLOSED. Running nodes lose what they would return, so await
+   * {@link drain} if runs may be active. Closing twice is fine.
+   */
+  close(): void {
+    if (!this.#store.open) return;
+    this.#runs.close();
+    this.#store.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+
+  #drainParts(): DrainParts {
+    return {
+      draining: this.#draining,
+      runs: this.#runs,
+      recorder: this.#recorder,
+      store: this.#store,
+      log: this.#options.logger,
+      close: () => this.close(),
+    };
+  }
+
+  #tupleParts(): TupleParts {
+    return {
+      store: this.#store,
+      values: this.#values,
+      serde: this.#serde,
+      nextVersion: (current) => this.getNextVersion(current),
+    };
+  }
+}

@@ -1,0 +1,2 @@
+export { PostgresTurnSaver, type PostgresTurnSaverOptions } from "./saver";
+export { migrationSql, type PgClient, type PgPool } from "../store/postgres";

@@ -1,0 +1,51 @@
+/** What the same program says differently to different databases. Everything else is SQL that all of them understand. */
+export interface Dialect {
+  /**
+   * Statements that fail by themselves, with `StaleFacts`, unless something is still as it's remembered; they also keep it so
+   * until the end of the transaction. Undefined if `Engine.hasChanged` tells for sure that nobody else has written.
+   */
+  readonly guards:
+    | {
+        /** Binds a thread's number, seq and generation. */
+        readonly thread: string;
+        /** Binds the name of a setting, which must exist. */
+        readonly setting: string;
+      }
+    | undefined;
+  /** Follows a SELECT of one table in a transaction that writes: nobody else changes these rows, or locks them so, until its end. */
+  readonly forUpdate: string;
+  /** {@link forUpdate} for rows that others may lock in the same way; nobody deletes them. */
+  readonly forShare: string;
+  /**
+   * Makes other transactions that lock the same text wait for this one: for a row that doesn't exist yet. Undefined if only one
+   * transaction writes at a time.
+   */
+  readonly lockText: string | undefined;
+  /** Returns, as `value`, the number of a new thread: one that no thread or leftover has or had. */
+  readonly takeNumber: string;
+  /** Returns, as `now`, the database's clock in milliseconds; undefined if it's this machine's. */
+  readonly clock: string | undefined;
+  /** SQL: the rows of a list of texts that a parameter binds as JSON, each in the column `value`. */
+  readonly texts: (parameter: string) => string;
+  /** SQL: the texts of a column, with a comma between two. */
+  readonly joined: (column: string) => string;
+  /** SQL: whether a column holds bytes, or a text in which another is found. */
+  readonly holds: (column: string, text: string) => string;
+  /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
+  readonly version: (manifest: string, channel: string) => string;
+  readonly entry: (manifest: string, channel: string) => string;
+  /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
+  readonly rowsAtMost: (rows: string) => string;
+  /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. */
+  readonly rowid: string | undefined;
+}
+
+/** A text that databases want differently, made once for each. */
+export function textFor(make: (dialect: Dialect) => string): (session: { engine: { dialect: Dialect } }) => string {
+  const texts = new WeakMap<Dialect, string>();
+  return ({ engine: { dialect } }) => {
+    let text = texts.get(dialect);
+    if (text === undefined) texts.set(dialect, (text = make(dialect)));
+    return text;
+  };
+}

@@ -1,0 +1,38 @@
+import type { Dialect } from "../dialect";
+
+/** @param schema quoted */
+export function postgresDialect(schema: string): Dialect {
+  const numbers = `${schema}.langgraph_thread_numbers`.replaceAll("'", "''");
+  const lock = schema.replaceAll("'", "''");
+  return {
+    // A division by zero is the only way for a statement to fail unless a row is there. FOR UPDATE isn't allowed beside count().
+    guards: {
+      thread: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ? FOR NO KEY UPDATE) AS remembered`,
+      setting: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_settings WHERE name = ? FOR KEY SHARE) AS remembered`,
+    },
+    forUpdate: " FOR NO KEY UPDATE",
+    forShare: " FOR KEY SHARE",
+    lockText: `SELECT pg_advisory_xact_lock(hashtextextended('${lock}.' || ?, 0))`,
+    takeNumber: `SELECT nextval('${numbers}') AS value`,
+    clock: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
+    // The order is that of the subquery which gives the rows.
+    joined: (column) => `string_agg(${column}, ',')`,
+    // Bytes are marked: see values.ts.
+    holds: (column, text) => `(starts_with(${column}, chr(1) || chr(4)) OR strpos(${column}, ${text}) > 0)`,
+    version: (manifest, channel) =>
+      ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value ->> 0 ELSE m.value #>> '{}' END"),
+    entry: (manifest, channel) => ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value::text END"),
+    rowsAtMost: () => "",
+    rowid: undefined,
+    texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,
+  };
+}
+
+/**
+ * JSON of PostgreSQL knows neither U+0000 nor halves of surrogate pairs. They become other characters: no name or version that is
+ * looked for has them.
+ */
+function ofManifest(manifest: string, channel: string, value: string): string {
+  const safe = `regexp_replace(replace(${manifest}, '\\u0000', '\\u0001'), '\\\\u[dD]([89a-fA-F])', '\\\\ue\\1', 'g')`;
+  return `(SELECT ${value} FROM json_each(${safe}::json) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
+}

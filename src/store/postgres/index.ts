@@ -1,0 +1,113 @@
+import { TurnsError } from "../../errors";
+import type { Logger } from "../../logger";
+import { type EncryptionOption, plainSealing } from "../../sealing";
+import { CommitQueue } from "../commit-queue";
+import { Session } from "../session";
+import type { FileSpace, Store } from "../store";
+import { storeOn } from "../store-on";
+import { ALL_TABLES } from "../tables";
+import type { Program } from "../program";
+import type { PgPool } from "./driver";
+import { PostgresEngine, quoted } from "./engine";
+import { checkSchema, migrate } from "./migrate";
+import { nameOfDatabase, openPool } from "./pool";
+import { unlockDatabase } from "./unlock";
+
+export type { PgClient, PgPool } from "./driver";
+export { migrationSql } from "./migrate";
+
+export interface PostgresStoreOptions {
+  schema: string;
+  /** `never` only checks. */
+  migrate: "auto" | "never";
+  /** How long a transaction is tried again, in milliseconds. */
+  busyTimeoutMs: number;
+  encryption?: EncryptionOption;
+  logger: Logger;
+}
+
+export interface PostgresStore extends Store {
+  /** Connects, and brings the schema up to date. The first transaction does it otherwise. */
+  ready(): Promise<void>;
+  /** {@link Store.close}. Resolves when what was handed in has its outcome and the connections are closed. */
+  closed(): Promise<void>;
+}
+
+/** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't ended. */
+export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
+  const { schema, busyTimeoutMs, logger } = options;
+  const database = nameOfDatabase(source, schema);
+  const onIdleError = (error: Error): void => {
+    logger.debug({ database, error: String(error) }, "an idle connection to PostgreSQL was closed");
+  };
+  let pool: Promise<PgPool> | undefined;
+  const opened = async (): Promise<PgPool> => {
+    const opening = typeof source === "string" ? await openPool(source) : source;
+    // Without a listener, an idle connection that the server closes would end the process.
+    opening.on("error", onIdleError);
+    return opening;
+  };
+  const engine = new PostgresEngine(() => (pool ??= opened()), { name: database, schema, busyTimeoutMs });
+  const session = new Session(engine, options.encryption === undefined ? plainSealing : undefined);
+  engine.prepareWith(async () => {
+    const place = { database, schema };
+    await engine.connected((connection) =>
+      options.migrate === "auto" ? migrate(connection, place) : checkSchema(connection, place),
+    );
+    await unlockDatabase(engine, session, options.encryption);
+  });
+  const queue = new CommitQueue(session);
+  let closing: Promise<void> | undefined;
+  const end = async (): Promise<void> => {
+    await queue.behind(() => undefined);
+    await engine.close();
+    const ended = await pool?.catch(() => undefined);
+    if (ended === undefined) return;
+    if (typeof source === "string") await ended.end();
+    else ended.removeListener("error", onIdleError);
+  };
+  const closed = (): Promise<void> => {
+    void queue.commit();
+    return (closing ??= end());
+  };
+  const store = storeOn(session, queue, {
+    space: () => queue.read((on) => spaceOf(on, schema)),
+    giveBackPages: () => undefined,
+    checkpointLog: () => undefined,
+    vacuumFully: () => queue.behind(() => vacuumed(engine, schema)),
+    backUp: () => Promise.reject(noBackups(database)),
+    close: () => {
+      void closed();
+    },
+  });
+  return Object.assign(store, { ready: () => engine.read(function* (): Program {}), closed });
+}
+
+const SIZE = `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE n.nspname = ? AND c.relkind = 'r'`;
+const PAGE_BYTES = 8_192;
+
+/** Free pages are used again by the server. Nothing here gives them back to the file system. */
+function* spaceOf(session: Session, schema: string): Program<FileSpace> {
+  const size = yield* session.get<{ bytes: number }>(SIZE, schema);
+  return { bytes: size?.bytes ?? 0, freePages: 0, pageBytes: PAGE_BYTES, givesBack: false };
+}
+
+/** Makes the space of deleted rows usable again, without locking anybody out. */
+async function vacuumed(engine: PostgresEngine, schema: string): Promise<void> {
+  await engine.connected(async (connection) => {
+    for (const { name } of ALL_TABLES) {
+      const [answer] = await connection.send([{ text: `VACUUM (ANALYZE) ${quoted(schema)}.${name}` }]);
+      if (answer !== undefined && "error" in answer) throw answer.error as Error;
+    }
+  });
+}
+
+function noBackups(database: string): TurnsError {
+  return new TurnsError("UNSUPPORTED", {
+    problem: `saver.backup() copies SQLite files, and ${database} is a PostgreSQL database.`,
+    remedy: "Use the tools of the server: pg_dump for one schema (pg_dump --schema=turns), or pg_basebackup and WAL archiving.",
+    data: { database },
+  });
+}

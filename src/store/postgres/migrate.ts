@@ -1,0 +1,199 @@
+import { createHash } from "node:crypto";
+import { TurnsError } from "../../errors";
+import type { Connection, Query } from "./driver";
+import { quoted } from "./engine";
+import { sqlState } from "./failures";
+import { postgresMigrations } from "./migrations.generated";
+
+const newest = postgresMigrations.at(-1)?.version ?? 0;
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** Where the tables are, for statements and messages. */
+export interface Place {
+  /** For messages. */
+  database: string;
+  /** Unquoted. */
+  schema: string;
+}
+
+const BEGIN = { text: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" };
+const COMMIT = { text: "COMMIT" };
+const ROLLBACK = { text: "ROLLBACK" };
+const HAS_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
+const HAS_TABLE = "SELECT 1 FROM pg_catalog.pg_class WHERE oid = to_regclass($1)";
+const TAKEN =
+  "SELECT 1 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2";
+const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+
+function versionsTable(schema: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoted(schema)}.langgraph_migrations (
+  version bigint PRIMARY KEY, name text NOT NULL, applied_at text NOT NULL, checksum text NOT NULL)`;
+}
+
+/**
+ * Brings the schema to the newest version, or leaves it unchanged.
+ *
+ * Everything happens in one transaction, under an advisory lock that ends with it. Of several processes that start at once, one
+ * migrates; the others wait, and then find nothing to do.
+ *
+ * @param migrations others than those of the package only in tests, which look ahead to the next one
+ * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT; and the server's errors
+ */
+export async function migrate(
+  connection: Connection,
+  place: Place,
+  migrations: readonly Migration[] = postgresMigrations,
+): Promise<void> {
+  for (let attempt = 1; (await currentVersion(connection, place, migrations)) < versionOf(migrations); attempt += 1) {
+    try {
+      await migrateOnce(connection, place, migrations);
+    } catch (error) {
+      if (attempt > 1 || !hasClashed(error)) throw error;
+    }
+  }
+}
+
+async function migrateOnce(connection: Connection, place: Place, migrations: readonly Migration[]): Promise<void> {
+  await ask(connection, BEGIN);
+  try {
+    await ask(connection, { text: LOCK, values: [`langgraph-checkpoint-turns ${place.schema}`] });
+    const applied = await checkedVersion(connection, place, migrations);
+    // Asking first, because CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even where it does nothing.
+    if ((await ask(connection, { text: HAS_SCHEMA, values: [place.schema] })).length === 0) {
+      await ask(connection, { text: `CREATE SCHEMA ${quoted(place.schema)}` });
+    }
+    if (applied === 0) await ask(connection, { text: versionsTable(place.schema) });
+    for (const migration of migrations) {
+      if (migration.version > applied) await apply(connection, place.schema, migration);
+    }
+    await ask(connection, COMMIT);
+  } catch (error) {
+    await connection.send([ROLLBACK]);
+    throw error;
+  }
+}
+
+/**
+ * For roles that may not create tables: only looks.
+ * @throws {TurnsError} SCHEMA_OUTDATED, SCHEMA_TOO_NEW
+ */
+export async function checkSchema(connection: Connection, place: Place): Promise<void> {
+  const found = await currentVersion(connection, place);
+  if (found < newest) throw outdated(place, found);
+}
+
+/**
+ * The statements that {@link migrate} would run on an empty database, for people to run them by hand:
+ * `psql -v ON_ERROR_STOP=1 -1 -f schema.sql`.
+ */
+export function migrationSql(schema: string): string {
+  const parts = postgresMigrations.map((migration) => {
+    const { text, values } = record(schema, migration);
+    const literals = values.map((value) => `'${value.replaceAll("'", "''")}'`);
+    return `${text.replace(/\$(\d)/g, (_, number: string) => literals[Number(number) - 1] as string)};\n\n${sqlIn(schema, migration)}`;
+  });
+  return `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)};\n${versionsTable(schema)};\n${parts.join("\n")}`;
+}
+
+async function apply(connection: Connection, schema: string, migration: Migration): Promise<void> {
+  await ask(connection, record(schema, migration));
+  for (const text of statementsOf(sqlIn(schema, migration))) await ask(connection, { text });
+}
+
+function record(schema: string, { version, name, sql }: Migration): { text: string; values: string[] } {
+  const at = new Date().toISOString();
+  const checksum = createHash("sha256")
+    .update(JSON.stringify([version, name, sql, at]))
+    .digest("base64url");
+  return {
+    text: `INSERT INTO ${quoted(schema)}.langgraph_migrations (version, name, applied_at, checksum) VALUES ($1, $2, $3, $4)`,
+    values: [String(version), name, at, checksum],
+  };
+}
+
+function sqlIn(schema: string, { sql }: Migration): string {
+  return sql.replaceAll(':"schema"', quoted(schema));
+}
+
+/** The driver sends one statement at a time. Each ends a line; those of a DO block are part of it. */
+function statementsOf(sql: string): string[] {
+  const code = sql.replace(/^--.*$/gm, "");
+  return [...code.matchAll(/(?:\$\$[^]*?\$\$|[^$;])+;$/gm)].map(([statement]) => statement.trim());
+}
+
+function versionOf(migrations: readonly Migration[]): number {
+  return migrations.at(-1)?.version ?? 0;
+}
+
+/** The version of the schema; 0 if there is none. @throws {TurnsError} SCHEMA_TOO_NEW */
+async function currentVersion(
+  connection: Connection,
+  place: Place,
+  migrations: readonly Migration[] = postgresMigrations,
+): Promise<number> {
+  const table = `${quoted(place.schema)}.langgraph_migrations`;
+  if ((await ask(connection, { text: HAS_TABLE, values: [table] })).length === 0) return 0;
+  const [row] = await ask(connection, { text: `SELECT coalesce(max(version), 0) FROM ${table}` });
+  const found = row?.[0] as number;
+  if (found > versionOf(migrations)) throw tooNew(place, found);
+  return found;
+}
+
+/** {@link currentVersion}, if no name that the outstanding migrations need is taken. @throws {TurnsError} SCHEMA_CONFLICT */
+async function checkedVersion(connection: Connection, place: Place, migrations: readonly Migration[]): Promise<number> {
+  const applied = await currentVersion(connection, place, migrations);
+  for (const { version, sql } of migrations) {
+    if (version <= applied) continue;
+    for (const [, name] of sql.matchAll(/^CREATE (?:UNIQUE )?(?:TABLE|INDEX|SEQUENCE) (?::"schema"\.)?(\w+)/gm)) {
+      if ((await ask(connection, { text: TAKEN, values: [place.schema, name as string] })).length > 0)
+        throw conflict(place, name as string);
+    }
+  }
+  return applied;
+}
+
+/** @throws the server's error */
+async function ask(connection: Connection, query: Query): Promise<readonly unknown[][]> {
+  const [answer] = await connection.send([query]);
+  if (answer === undefined || "error" in answer) throw answer?.error as Error;
+  return answer.rows;
+}
+
+/** Somebody who doesn't take the lock has created the same at the same moment. The next attempt finds it. */
+const CLASHES = /^(23505|42P06|42P07|42710)$/;
+
+function hasClashed(error: unknown): boolean {
+  return CLASHES.test(sqlState(error));
+}
+
+function conflict({ database, schema }: Place, table: string): TurnsError {
+  return new TurnsError("SCHEMA_CONFLICT", {
+    problem: `Schema ${quoted(schema)} of database ${database} has a table, index or sequence named ${table} that this package didn't create.`,
+    remedy: "Give another schema with the option `schema`, or rename it. Nothing was changed.",
+    data: { database, schema, table },
+  });
+}
+
+function tooNew({ database, schema }: Place, found: number): TurnsError {
+  return new TurnsError("SCHEMA_TOO_NEW", {
+    problem: `Schema ${quoted(schema)} of database ${database} has version ${found}, and this version of the package knows versions up to ${newest}.`,
+    remedy: "Update langgraph-checkpoint-turns to the version that migrated it, or newer. Nothing was changed.",
+    data: { database, schema, found, newest },
+  });
+}
+
+function outdated({ database, schema }: Place, found: number): TurnsError {
+  const state =
+    found === 0 ? "doesn't have the tables of this package" : `has version ${found} of the tables, and ${newest} is needed`;
+  return new TurnsError("SCHEMA_OUTDATED", {
+    problem: `Schema ${quoted(schema)} of database ${database} ${state}, and the saver was told not to migrate.`,
+    remedy:
+      "Run once, with a role that may create tables: await PostgresTurnSaver.fromConnString(url, { schema }).setup(). Or print the SQL with migrationSql(schema) and run it with psql.",
+    data: { database, schema, found, newest },
+  });
+}

@@ -1,0 +1,56 @@
+import { TurnsError } from "../../errors";
+import type { PgPool } from "./driver";
+
+/** Where a database is, for messages: never with a password. */
+export function nameOfDatabase(source: string | PgPool, schema: string): string {
+  const { host, port, database, connectionString } = (
+    typeof source === "string" ? { connectionString: source } : source.options
+  ) as {
+    host?: unknown;
+    port?: unknown;
+    database?: unknown;
+    connectionString?: unknown;
+  };
+  const url = typeof connectionString === "string" && URL.canParse(connectionString) ? new URL(connectionString) : undefined;
+  const at = url === undefined ? [host, port].filter(Boolean).join(":") : url.host;
+  const name = url === undefined ? database : decodeURIComponent(url.pathname.slice(1));
+  return `${at || "localhost"}/${typeof name === "string" ? name : ""} (schema ${schema})`;
+}
+
+/** A function on a cloud platform has many instances, each with a pool of its own. */
+const FEW = 3;
+const MANY = 10;
+
+/**
+ * A pool of our own.
+ * @throws {TurnsError} DRIVER_UNAVAILABLE
+ */
+export async function openPool(connectionString: string): Promise<PgPool> {
+  const { Pool } = await loadedDriver();
+  const { env } = process;
+  const isFunction = env["VERCEL"] !== undefined || env["AWS_LAMBDA_FUNCTION_NAME"] !== undefined;
+  return new Pool({
+    connectionString,
+    max: isFunction ? FEW : MANY,
+    application_name: "langgraph-checkpoint-turns",
+    keepAlive: true,
+    connectionTimeoutMillis: 10_000,
+    idleTimeoutMillis: 10_000,
+    maxLifetimeSeconds: 30 * 60,
+    // An idle connection doesn't keep a script from ending.
+    allowExitOnIdle: true,
+  });
+}
+
+async function loadedDriver(): Promise<typeof import("pg")> {
+  try {
+    const loaded = (await import("pg")) as typeof import("pg") & { default?: typeof import("pg") };
+    return loaded.default ?? loaded;
+  } catch (cause) {
+    throw new TurnsError("DRIVER_UNAVAILABLE", {
+      problem: `The PostgreSQL driver "pg" can't be loaded (${(cause as Error).message}).`,
+      remedy: "Install it: npm install pg@^8.23.0. Or pass a pg.Pool of your own: new PostgresTurnSaver(pool).",
+      cause,
+    });
+  }
+}

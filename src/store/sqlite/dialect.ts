@@ -1,0 +1,22 @@
+import type { Dialect } from "../dialect";
+import { THREADS_MAX } from "../spans";
+
+/** One connection writes at a time, and `PRAGMA data_version` tells whether another one has. */
+export const SQLITE: Dialect = {
+  guards: undefined,
+  forUpdate: "",
+  forShare: "",
+  lockText: undefined,
+  takeNumber: `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
+    coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
+    WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`,
+  clock: undefined,
+  texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
+  joined: (column) => `group_concat(${column}, ',')`,
+  holds: (column, text) => `typeof(${column}) = 'blob' OR instr(${column}, ${text}) > 0`,
+  version: (manifest, channel) =>
+    `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${manifest}) AS m WHERE m.key = ${channel})`,
+  entry: (manifest, channel) => `(SELECT m.value FROM json_each(${manifest}) AS m WHERE m.key = ${channel} AND m.type = 'array')`,
+  rowsAtMost: (rows) => `LIMIT ${rows}`,
+  rowid: "rowid",
+};

@@ -1,0 +1,163 @@
+import type { CommitName } from "../failpoints";
+import { detailsOf } from "./commit-failpoints";
+import type { CommitQueue, Operation } from "./commit-queue";
+import { isWithin, namespaceAbove } from "./namespaces";
+import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "./ops/read-checkpoints";
+import { lastRun } from "./ops/last-run";
+import { putCheckpoint } from "./ops/put-checkpoint";
+import { deltaHistory } from "./ops/delta";
+import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./ops/effects";
+import { graphsOfTurns } from "./ops/graphs";
+import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
+import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
+import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
+import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
+import { beatRuns, beginRun, endRun } from "./ops/runs";
+import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
+import { listTasks } from "./ops/tasks";
+import { copyAtOnce } from "./ops/thread-copy";
+import { readChunks } from "./ops/values";
+import { deleteThread, getThread, listThreads } from "./ops/threads";
+import { addTokens, tokenUsage } from "./ops/tokens";
+import { insertAction, insertThought } from "./ops/turns";
+import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "./ops/read-turns";
+import { putWrites } from "./ops/put-writes";
+import type { Program } from "./program";
+import type { Session } from "./session";
+import type { Awaitable, RunRow, Store, When } from "./store";
+
+/** What a store has of its engine's own: the operations that differ, and those that only some engines have. */
+export interface EngineParts
+  extends
+    Pick<Store, "space" | "giveBackPages" | "checkpointLog" | "vacuumFully" | "backUp" | "close">,
+    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify">> {
+  /** The effect with this id, for tests at failpoints. */
+  effectToTell?: (id: string) => unknown;
+}
+
+/** A {@link Store} on any engine: its operations, and how each is committed. */
+export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ...own }: EngineParts): Store {
+  type Work<A extends unknown[], T> = (session: Session, ...args: A) => Program<T>;
+  const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
+    program: work,
+    name,
+    // Outcomes and marks identify their effect by its id.
+    details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell?.(subject) : subject),
+  });
+  /** Commits before it returns, with everything that was handed in before. */
+  const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
+    const request = operation(work, name);
+    return (...args) => queue.now(request, ...args);
+  };
+  /** For saves that nodes or LangGraph wait for. LangGraph hands in more before the macrotask is over. */
+  const save = <A, T>(work: Work<[A], T>, name?: CommitName, more?: Partial<Operation<[A], T>>) => {
+    const request = { ...operation(work, name), isLight: true, ...more };
+    return (subject: A, when: When = "now"): Awaitable<T> =>
+      when === "boundary" ? queue.later(request, subject) : queue.now(request, subject);
+  };
+  /** For saves of LangGraph: the turns that are saved with them may fail without them. */
+  const hasParts = { hasParts: true, saves: (saved: { threadId: string; ns: string }) => saved };
+  /** Doesn't wait for the disk: after a power cut no run is running. */
+  const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
+    const request = operation(work, name);
+    return (...args) => queue.unsynced(request, ...args);
+  };
+  const read =
+    <A extends unknown[], T>(work: Work<A, T>) =>
+    (...args: A) =>
+      queue.read((on) => work(on, ...args));
+  const tokens = { ...operation(addTokens, "tokens"), isLight: true };
+  const lease = { ...operation(checkLease), isLight: true };
+  // What few processes do, or seldom, is loaded when it is asked for.
+  return {
+    name: session.engine.name,
+    address: (threadId, text) => session.sealing.address(threadId, text),
+    get awaitsKeys() {
+      return !session.isUnlocked;
+    },
+    putCheckpoint: save(putCheckpoint, "checkpoint", hasParts),
+    putWrites: save(putWrites, "writes", hasParts),
+    getCheckpoint: read(getCheckpoint),
+    lastRun: read(lastRun),
+    listCheckpoints: read(listCheckpoints),
+    placeOf: read(placeOf),
+    hydrate: read(hydrate),
+    deltaHistory: read(deltaHistory),
+    readChunks: read(readChunks),
+    saveThought: save(insertThought, "thought", {
+      needs: (saved, { threadId, nodeNs, needsSaves }) =>
+        needsSaves && saved.threadId === threadId && isWithin(namespaceAbove(nodeNs), saved.ns),
+    }),
+    saveAction: save(insertAction, "action"),
+    addTokens: (of, added) => queue.later(tokens, of, added),
+    tokenUsage: read(tokenUsage),
+    listTurns: read(listTurns),
+    saveValidation: write(saveValidation),
+    graphsOfTurns: read(graphsOfTurns),
+    openThoughts: read(openThoughts),
+    knownNodeTasks: read(knownNodeTasks),
+    beginEffect: write(beginEffect, "effect-intent"),
+    retryEffect: write(retryEffect, "effect-intent"),
+    settleEffect: write(settleEffect, "effect-outcome"),
+    settleUndo: write(settleUndo, "undo-mark"),
+    getEffect: read(getEffect),
+    listEffects: read(listEffects),
+    effectsBehind: read(effectsBehind),
+    listTasks: read(listTasks),
+    listThreads: read(listThreads),
+    getThread: read(getThread),
+    deleteThread: write(deleteThread),
+    hasLeftovers: read(hasLeftovers),
+    removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(session, isAlive)),
+    deletionOf: read(deletionOf),
+    foundBy: read(foundBy),
+    reuseThread: write(removeTombstone),
+    copyThread: async (order) => {
+      await queue.now({ program: copyAtOnce }, order);
+      return true;
+    },
+    prunePlan: async (...args) => read((await import("./ops/prune")).prunePlan)(...args),
+    pruneBatch: async (...args) => write((await import("./ops/prune")).pruneBatch, "prune")(...args),
+    sweepPlan: async (...args) => read((await import("./ops/prune-sweep")).sweepPlan)(...args),
+    unswept: async (...args) => read((await import("./ops/prune-sweep")).unswept)(...args),
+    pagesToSweep: async (...args) => read((await import("./ops/prune-sweep")).pagesToSweep)(...args),
+    sweepBatch: async (...args) => write((await import("./ops/prune-sweep")).sweepBatch)(...args),
+    idleThread: async (...args) => read((await import("./ops/prune")).idleThread)(...args),
+    deleteIdleThread: async (...args) => write((await import("./ops/prune")).deleteIdleThread)(...args),
+    threadsOfRuns: async (...args) => read((await import("./ops/prune")).threadsOfRuns)(...args),
+    nameCheckpoint: write(nameCheckpoint),
+    listNames: read(listNames),
+    unnameCheckpoint: write(unnameCheckpoint),
+    beginRun: mark(beginRun, "run-mark"),
+    beatRuns: mark(beatRuns),
+    checkLease: (held, when = "now") =>
+      when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
+    endRun: mark(endRun),
+    listRuns: read(listRuns),
+    countBehind: read(countBehind),
+    prunedSeq: read(prunedSeq),
+    rewind: write(rewind, "rewind"),
+    beginRewind: write(beginRewind, "rewind-intent"),
+    abandonRewind: write(abandonRewind),
+    unfinishedRewind: read(function* (on, threadId: string) {
+      const found = yield* unfinishedRewind(on, threadId);
+      return found && publicRewind(found);
+    }),
+    listRewinds: read(rewindsOf),
+    countRewinds: read(countRewinds),
+    seqBeforeDeeds: read(seqBeforeDeeds),
+    takeBack: write(takeBack, "take-back"),
+    reseal: async (after) => write((await import("./ops/rotate")).reseal)(after),
+    retireKeys: async () => write((await import("./ops/rotate")).retireKeys)(),
+    startVerify: async (threadId, isGraph) => {
+      const { startVerify } = await import("./ops/verify");
+      const step = await queue.read((on) => startVerify(on, threadId, isGraph));
+      return { step: () => queue.read(step) };
+    },
+    committed: () => queue.behind(() => undefined),
+    get open() {
+      return session.engine.open;
+    },
+    ...own,
+  };
+}
