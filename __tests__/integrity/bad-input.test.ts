@@ -706,16 +706,17 @@ describe("bad input: values that cannot be saved", () => {
   );
 
   test.each([
-    ["state", { list: [() => 1] }, "at list[0] there is a function"],
-    ["bare", () => 1, "it is a function"],
-  ])("bad input: the message about channel %s is one sentence and one remedy", async (channel, value, why) => {
+    ["state", { list: [() => 1] }, 'The value of channel "state" can\'t be saved: at list[0] there is a function'],
+    ["bare", () => 1, 'The value of channel "bare" can\'t be saved: it is a function'],
+    ["__start__", { list: [() => 1] }, "The input of the graph can't be saved: at list[0] there is a function"],
+  ])("S8.8 bad input: the message about channel %s is one sentence and one remedy", async (channel, value, problem) => {
     const { saver, close } = await setup();
     const one = checkpoint({ [channel]: value });
     const error = (await saver
       .put(thread(), one, metadata, one.channel_versions)
       .catch((caught: unknown) => caught)) as TurnsError;
     expect(error.message).toBe(
-      `The value of channel "${channel}" can't be saved: ${why}. ` +
+      `${problem}. ` +
         "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
     );
     expect((error.cause as TurnsError).message).toMatch(/^A value can't be saved: /);

@@ -211,10 +211,17 @@ export function namingChannel(channel: string, thrown: unknown, node?: string): 
 }
 
 function unserializableChannel(channel: string, error: Unserializable, node: string | undefined): TurnsError {
-  const what = `channel ${JSON.stringify(channel)}`;
+  const told = `channel ${JSON.stringify(channel)}`;
+  // LangGraph keeps the input in a channel of its own, whose name says nothing to its users.
+  const what =
+    node !== undefined
+      ? `What node ${JSON.stringify(node)} wrote to ${told}`
+      : channel === "__start__"
+        ? "The input of the graph"
+        : `The value of ${told}`;
   const there = error.path === "" ? `it is ${error.found}` : `at ${error.path} there is ${error.found}`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
-    problem: `${node === undefined ? `The value of ${what}` : `What node ${JSON.stringify(node)} wrote to ${what}`} can't be saved: ${there}.`,
+    problem: `${what} can't be saved: ${there}.`,
     remedy:
       "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
     data: { ...error.data, channel, ...(node === undefined ? {} : { node }) },
