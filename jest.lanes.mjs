@@ -7,20 +7,11 @@ export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "do
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
 export const POSTGRES_SUITES = [
   "postgres/*",
-  "concurrency/lease",
   "crash/crash-matrix",
   "differential/*",
-  "drain/*",
-  "effects/*",
-  "integrity/verify",
-  "langgraph/*",
-  "retention/{keep-tasks,retention,tombstones}",
-  "rewind/*",
+  "langgraph/conformance",
   "runner/requirements-*",
-  "s1/*",
-  "store/threads",
   "transactions/transactions{,-crash}",
-  "turns/*",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

@@ -144,7 +144,12 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
-    leftRunsStopped: async (threadId) => recorder.left.endOf(threadId),
+    async leftRunsStopped(threadId) {
+      const stopped = recorder.left.endOf(threadId);
+      if (stopped === undefined) return;
+      await stopped;
+      await runs.nodesStopped(threadId);
+    },
     keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>

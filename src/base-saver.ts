@@ -275,7 +275,12 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     const source = checkedArgument(sourceThreadId, "sourceThreadId", "copyThread");
     const target = checkedArgument(targetThreadId, "targetThreadId", "copyThread");
     const { clock, createId } = this.#options;
-    await copyThread(this.#store, { sourceId: source, targetId: target, createdAt: clock().toISOString(), createId });
+    const finished = this.#draining.keepOpen();
+    try {
+      await copyThread(this.#store, { sourceId: source, targetId: target, createdAt: clock().toISOString(), createId });
+    } finally {
+      finished();
+    }
   }
 
   /**

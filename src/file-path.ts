@@ -21,10 +21,19 @@ export function refuseUrl(what: string, given: unknown, call = ""): void {
   if (typeof url !== "string" || !/^file:/i.test(url)) return;
   const path = /^file:\/\//i.test(url)
     ? `fileURLToPath(${JSON.stringify(url)})`
-    : JSON.stringify(decodeURI(url.slice("file:".length).replace(/[?#].*/, "")));
+    : JSON.stringify(decoded(url.slice("file:".length).replace(/[?#].*/, "")));
   const example = call === "" ? path : `${call}(${path})`;
   throw new TurnsError("INVALID_OPTION", {
     problem: `${what} is ${describe(url)}, which is a URL.`,
     remedy: `Pass a path: ${example}${path.startsWith("file") ? ', with fileURLToPath from "node:url"' : ""}. Nothing was created.`,
   });
+}
+
+/** What isn't escaped properly is a plain name. */
+function decoded(path: string): string {
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
 }

@@ -28,7 +28,7 @@ export interface Internals {
   lastRun(threadId: string): Promise<LastRun | undefined>;
   /** Reserves a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
   reserve(threadId: string): Promise<() => Promise<void>>;
-  /** Resolves when the thread's runs that their readers left have stopped. A node that ignores the abort may still be running. */
+  /** Resolves when the thread's runs that their readers left have stopped, and their nodes too, except those that ignore the abort. */
   leftRunsStopped(threadId: string): Promise<void>;
   /** Keeps the database open during a drain until you call the returned function. */
   keepOpen(): () => void;

@@ -50,6 +50,16 @@ const runsLeft = (path: string): number => {
 };
 
 describe("S8.6 drain", () => {
+  test("S8.6 waits for a copy of a thread", async () => {
+    const at = begun();
+    await line(at, ["a"]).invoke({ log: [] }, { threadId: "t" });
+    const copied = at.saver.copyThread("t", "copy");
+    expect(await at.saver.drain()).toEqual({ done: true, running: [] });
+    await copied;
+    const next = begun(at.path);
+    expect((await next.saver.getTuple(on("copy")))?.checkpoint.channel_values).toMatchObject({ log: ["a"] });
+  });
+
   test("S8.6 lets a running node reach its end, stops its run before the next one, and a resume continues there", async () => {
     const at = begun();
     const gate = new Gate();

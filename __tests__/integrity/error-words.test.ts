@@ -104,6 +104,7 @@ describe("S8.3 a path that is none", () => {
       ["file:agent.db", 'TurnSaver.fromPath("agent.db")'],
       ["file:agent.db?mode=ro", 'TurnSaver.fromPath("agent.db")'],
       ["FILE::memory:?cache=shared", 'TurnSaver.fromPath(":memory:")'],
+      ["file:100%.db", 'TurnSaver.fromPath("100%.db")'],
     ] as const;
     for (const [path, call] of told) {
       for (const open of [() => TurnSaver.fromPath(path), () => TurnSaver.fromConnString(path)]) {

@@ -103,6 +103,25 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     expect(seen.calls).toBe(2);
   });
 
+  test("S8.3 S3.2 a stream left while a node inside a node's graph starts: the thread is free at once", async () => {
+    const at = begun();
+    let isLeft = false;
+    const inner = new StateGraph(State)
+      .addNode("quick", () => ({ log: ["quick"] }))
+      .addNode("slow", async (_, { signal }) => {
+        if (!isLeft) await aborted(signal);
+        return { log: ["slow"] };
+      })
+      .addEdge(START, "quick")
+      .addEdge("quick", "slow")
+      .compile();
+    const graph = new StateGraph(State).addNode("graph", inner).addEdge(START, "graph").compile({ checkpointer: at.saver });
+    const runner = new GraphRunner(graph);
+    for await (const _ of await runner.stream(input, { threadId: "t", subgraphs: true })) break;
+    isLeft = true;
+    expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["quick", "slow"] });
+  });
+
   test.each(Object.keys(opens))("S8.3 S3.2 %s: a node that ignores that its run was left keeps the thread", async (kind) => {
     const at = begun();
     const { runner, seen } = slow(at, false);

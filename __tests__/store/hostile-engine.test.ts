@@ -123,8 +123,8 @@ describe("S7.6 guards", () => {
   });
 });
 
-describe("S9.2 few round trips", () => {
-  test("S9.2 on an engine that buffers, a step of a run waits for no statement: everything goes out with its commit", async () => {
+describe("S7.6 few round trips", () => {
+  test("S7.6 on an engine that buffers, a step of a run waits for no statement: everything goes out with its commit", async () => {
     setStoreWrapper(buffering());
     const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
     setStoreWrapper(undefined);

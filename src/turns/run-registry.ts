@@ -21,6 +21,11 @@ const LINGER_MS = {
   retrying: 150_000,
 };
 const CHECK_EVERY_MS = 500;
+/** How long to wait for the nodes of a run that was left, and how often to look. */
+const STOP_WITHIN_MS = 100;
+const LOOK_EVERY_MS = 2;
+/** Taken at load, so that a user's fake timers can't keep a thread. */
+const later = setTimeout;
 /** How many given-up runs are remembered. */
 const MAX_LAPSED = 1_000;
 /** A heartbeat time that lets anybody take the thread. */
@@ -242,6 +247,13 @@ export class RunRegistry {
       if (this.#threads.get(threadId) === thread && thread.over) return this.#releaseWhenDone(threadId, thread);
       return undefined;
     });
+  }
+
+  /** Waits a moment for the nodes of a run that was left: one that heeds the signal ends soon after LangGraph has stopped the run. */
+  async nodesStopped(threadId: string): Promise<void> {
+    const until = uptime() + STOP_WITHIN_MS;
+    const isAtWork = (): boolean => (this.#threads.get(threadId)?.nodesAtWork.size ?? 0) > 0 || this.bodies.countOf(threadId) > 0;
+    while (isAtWork() && uptime() < until) await new Promise((resolve) => later(resolve, LOOK_EVERY_MS));
   }
 
   /** A commit on the thread shows that the run is alive. */
