@@ -11,7 +11,6 @@ export const POSTGRES_SUITES = [
   "differential/*",
   "langgraph/conformance",
   "runner/requirements-*",
-  "transactions/transactions{,-crash}",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

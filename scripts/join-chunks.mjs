@@ -1,11 +1,13 @@
 /**
  * Joins the chunks that importing the root loads into one. Each file costs about half a millisecond to load, and esbuild makes one
- * for each set of entries that share it.
+ * for each set of entries that share it. Then it shortens the names of variables inside functions, which makes the package a sixth smaller. The names
+ * that stack traces show, of functions, classes and modules' own values, stay.
  */
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rollup } from "rollup";
+import { minify } from "terser";
 
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const ROOT = join(DIST, "index.js");
@@ -36,8 +38,23 @@ function loadedWithRoot(id, { getModuleInfo }, seen = new Set()) {
 
 let shared;
 await Promise.all((await readdir(DIST)).filter((file) => /\.js(\.map)?$/.test(file)).map((file) => rm(join(DIST, file))));
+const keepsNames = { keep_fnames: true, keep_classnames: true };
+const shorterLocals = {
+  name: "shorter-locals",
+  // Node prints the line that threw.
+  renderChunk: (code) =>
+    minify(code, {
+      compress: false,
+      mangle: { toplevel: false, ...keepsNames },
+      ...keepsNames,
+      sourceMap: true,
+      format: { max_line_len: 160 },
+    }),
+};
+
 await bundle.write({
   dir: DIST,
+  plugins: [shorterLocals],
   format: "es",
   compact: true,
   sourcemap: true,

@@ -883,7 +883,7 @@ describe.each(engines)("contract: graphs that nobody wrote, $name", (engine) => 
       await expectSame(how, (lab) => runRandom(lab, plan), undefined, engine);
     });
     await fc.assert(property, { numRuns: runs(5, 15) });
-  });
+  }, 300_000);
 });
 
 /** Until no checkpoint was added for some rounds of the event loop. */
