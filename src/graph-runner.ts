@@ -425,10 +425,7 @@ export class GraphRunner<G extends RunnableGraph> {
     if (refusal !== undefined) throw refusal;
     if (policy === "continue") {
       const told = { threadId, changes: found.drift };
-      internalsOf(this.saver).logger.warn(
-        told,
-        "the graph changed since its completed nodes ran; the run continues with what they did",
-      );
+      internalsOf(this.saver).logger.warn(told, `${continuedDespite(threadId, found.drift)}.`);
       return this.#goesOn(call, input, found);
     }
     return this.#begunAnew(threadId, found, effects.done, instead);
@@ -452,7 +449,7 @@ export class GraphRunner<G extends RunnableGraph> {
     this.events.emit("drift", { threadId, changes, report, policy: "continue", effects });
     internalsOf(this.saver).logger.warn(
       { threadId, changes },
-      "completed nodes changed, and the run continues with what they did: drift.accept names them",
+      `${continuedDespite(threadId, changes)}. drift.accept names ${changes.length === 1 ? "it" : "them"}.`,
     );
   }
 
@@ -461,7 +458,7 @@ export class GraphRunner<G extends RunnableGraph> {
     if (start === undefined) throw found.obstacle ?? nothingToResume(threadId);
     internalsOf(this.saver).logger.warn(
       { threadId, reason: found.obstacle?.code, changes: found.drift, from: start.checkpointId, effects: done },
-      `Thread ${describe(threadId)}: the run starts again as a new branch of its history, as ${obstacleInWords(found)}.${repeatsInWords(done)}`,
+      `Thread ${describe(threadId)}: the run starts again as a new branch of its history, because ${obstacleInWords(found)}.${repeatsInWords(done)}`,
     );
     // Otherwise the new branch would be a task of its own, and a rewind to the run's task would delete it.
     return { ...start, taskId: found.run?.taskId };
@@ -509,3 +506,6 @@ function refuseOtherEvents(version: unknown): void {
     data: { option: "version" },
   });
 }
+
+const continuedDespite = (threadId: string, changes: readonly string[]): string =>
+  `Thread ${describe(threadId)}: the run continues with what its completed nodes did, although the graph changed: ${changes.join("; ")}`;

@@ -33,9 +33,16 @@ export function unknownOption(
   };
 }
 
-/** The name that was probably meant. At most every third character may differ; upper and lower case count as equal. */
-export function nearestName(given: string, names: readonly string[]): string | undefined {
-  const limit = Math.max(1, Math.floor(given.length / 3));
+/**
+ * The name that was probably meant. Upper and lower case count as equal.
+ *
+ * @param limit how many characters may differ: by default every third
+ */
+export function nearestName(
+  given: string,
+  names: readonly string[],
+  limit = Math.max(1, Math.floor(given.length / 3)),
+): string | undefined {
   const lengthIsNear = names.filter((name) => Math.abs(name.length - given.length) <= limit);
   const [nearest] = lengthIsNear
     .map((name) => ({ name, distance: editDistance(given.toLowerCase(), name.toLowerCase()) }))

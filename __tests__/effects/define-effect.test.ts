@@ -412,8 +412,8 @@ describe("S8.2 a name belongs to one definition", () => {
       ["x", { run: 1 }, /"run"/],
       ["x", { run: () => 1, probe: true }, /"probe"/],
       ["x", { run: () => 1, undo: true }, /"undo"/],
-      ["x", { run: () => 1, undo: { probe: () => true } }, /"undo"/],
-      ["x", { run: () => 1, undo: { run: () => 1, idempotend: true } }, /"undo"/],
+      ["x", { run: () => 1, undo: { probe: () => true } }, /"undo\.run" is missing/],
+      ["x", { run: () => 1, undo: { run: () => 1, idempotend: true } }, /"undo\.idempotend"\. Did you mean "undo\.idempotent"\?/],
       ["x", { run: () => 1, onError: "maybe" }, /"onError"/],
       ["x", { run: () => 1, undos: () => 1 }, /"undos"/],
     ] as const) {

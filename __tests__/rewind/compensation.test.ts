@@ -432,6 +432,10 @@ describe("S3.5 an undo that fails", () => {
     await task("b", "one", "two");
     const broken = new Set(["two"]);
     const { data } = await refusal(saver.rewind(TO_A, undosNamed(fragile(ledger, broken))));
+    expect(await refusal(saver.effects.resolve(data!["effectId"] as string, { outcome: "not-done" }))).toMatchObject({
+      code: "EFFECT_NOT_IN_DOUBT",
+      message: expect.stringContaining('To settle its undo, pass { undo: "done" } or { undo: "not-done" }.') as string,
+    });
     await saver.effects.resolve(data!["effectId"] as string, { undo: "done" });
     await saver.rewind(TO_A, undosNamed(fragile(ledger, broken)));
     expect(undone(ledger)).toEqual(["one"]);

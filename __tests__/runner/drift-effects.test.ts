@@ -239,7 +239,7 @@ describe("S8.4 a changed graph repeats no effect by default", () => {
     const changed = { ...without, nodes: without.nodes.map((node) => ({ ...node, version: 2 })) };
     expect(await runnerOf(at, changed, -1).resume({ threadId: "t" })).toEqual({ log: ["a", "b"] });
     expect(at.warnings.join()).toMatch(
-      /Thread "t": the run starts again as a new branch of its history, as node "a", .* changed: its version, from 1 to 2/,
+      /Thread "t": the run starts again as a new branch of its history, because node "a", .* changed: its version, from 1 to 2/,
     );
     at.saver.close();
   });

@@ -96,7 +96,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
       log: ["in", "a", "b", "c"],
     });
     expect(at.ledger.count("a")).toBe(1);
-    expect(at.warnings.join()).toMatch(/the graph changed .* continues/);
+    expect(at.warnings.join()).toMatch(/Thread "t": the run continues .* the graph changed: node /);
     at.saver.close();
   });
 
@@ -107,7 +107,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     expect(await runner.status("t")).toMatchObject({ next: ["c"], finished: false, reason: { code: "GRAPH_CHANGED" } });
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "b"] });
     expect(at.ledger.all).toEqual(["a", "b", "c"]);
-    expect(at.warnings.join()).toMatch(/the graph changed .* continues/);
+    expect(at.warnings.join()).toMatch(/Thread "t": the run continues .* the graph changed: node /);
     at.saver.close();
   });
 

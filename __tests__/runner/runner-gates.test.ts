@@ -196,7 +196,9 @@ describe("S3.4 S4.7 runner: rollbacks over crashes and processes", () => {
     const refused = expect.objectContaining({ code: "REWIND_UNFINISHED" }) as Error;
     await expect(runner.resume({ threadId: "t" })).rejects.toThrow(refused);
     await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow(refused);
-    expect(await runner.status("t")).toMatchObject({ resumable: false, reason: { code: "REWIND_UNFINISHED" } });
+    const status = await runner.status("t");
+    expect(status).toMatchObject({ resumable: false, reason: { code: "REWIND_UNFINISHED" } });
+    expect(String(status).split("\n")[0]).toMatch(/ has an unfinished rewind\.$/);
     at.saver.close();
     // Whether the undo ran nobody knows: the undo in doubt is settled by hand.
     expect((await child(at.path, "finish")).code).toBe("EFFECT_IN_DOUBT");

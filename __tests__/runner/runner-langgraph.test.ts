@@ -80,7 +80,33 @@ describe("S8.3 a call names its thread as the runner does, or as LangGraph does"
       });
     }
     await expect(runner.resume({ threadId: "t", comand: "x" } as object)).rejects.toMatchObject({ data: { nearest: "command" } });
-    await runner.invoke({ log: [] }, { threadId: "t", somethingNew: true } as object);
+    await runner.invoke({ log: [] }, { threadId: "t", somethingNew: true, runtime: {} } as object);
+    at.saver.close();
+  });
+
+  test("S8.3 a misspelt option of LangGraph's is refused, and so is the runner's name for an id within configurable", async () => {
+    const at = world();
+    const runner = line(at, ["a"]);
+    for (const [name, nearest] of [
+      ["streamMod", "streamMode"],
+      ["signl", "signal"],
+      ["recursion_limit", "recursionLimit"],
+    ] as const) {
+      await expect(runner.invoke({ log: [] }, { threadId: "t", [name]: "x" })).rejects.toMatchObject({
+        code: "INVALID_OPTION",
+        data: { option: name, nearest },
+      });
+    }
+    await expect(runner.invoke({ log: [] }, { configurable: { threadId: "t" } })).rejects.toMatchObject({
+      code: "INVALID_CONFIG",
+      message: expect.stringMatching(
+        /^runner\.invoke was told no thread: within configurable its name is thread_id, not threadId\. /,
+      ) as string,
+    });
+    await expect(runner.status({ threadId: "t" } as never)).rejects.toMatchObject({
+      message: expect.not.stringContaining("configurable") as string,
+    });
+    expect(at.ledger.all).toEqual([]);
     at.saver.close();
   });
 });

@@ -24,13 +24,15 @@ describe("S4.1 S8.3 the status says who settles an effect in doubt", () => {
   const settle = (id: string) => `await runner.effects.resolve("${id}", { outcome: "done", result })`;
 
   test.each([
-    ["its probe", probed, () => '"probed letter" of send. Resume asks its probe.'],
+    ["its probe", probed, () => '"probed letter" of send. The next resume or rewind asks its probe.'],
     ["its key", keyed, () => '"keyed letter" of send. Resume calls it again with the same key.'],
     ["a person", bare, (id: string) => `"bare letter" of send. Settle it: ${settle(id)}`],
   ])("S4.1 S8.3 an effect in doubt that is settled by %s", async (_, send, told) => {
     const at = world();
     const runner = runnerOf(at, "1", send);
-    await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    const error = await refusal(runner.invoke({ log: [] }, { threadId: "t" }));
+    expect(error.code).toBe("EFFECT_IN_DOUBT");
+    expect(error.message.includes("Resume, which asks its probe.")).toBe(send === probed);
     const status = await runner.status("t");
     expect(String(status).split("\n")[4]).toBe(`Tokens: 0 in, 0 out. Effects in doubt: ${told(status.inDoubt[0]!.id)}`);
     at.saver.close();
@@ -71,7 +73,7 @@ describe("S4.1 S8.4 the status says what a resume will do", () => {
     const at = world();
     const runner = await changed(at, () => undefined);
     expect(await runner.status("t")).toMatchObject({ resumable: false, onResume: "restart", reason: { code: "GRAPH_CHANGED" } });
-    expect(await wayOn(runner)).toBe(`Resume starts the run again: await runner.resume({ threadId: "t" }), as ${what}`);
+    expect(await wayOn(runner)).toBe(`Resume starts the run again: await runner.resume({ threadId: "t" }), because ${what}`);
     await runner.resume({ threadId: "t" });
     expect(at.ledger.all).toEqual(["first", "send", "first", "send"]);
     at.saver.close();
@@ -83,7 +85,7 @@ describe("S4.1 S8.4 the status says what a resume will do", () => {
     const { onResume, reason } = await runner.status("t");
     expect(onResume).toBe("refuse");
     expect(reason!.message).toContain("Choose one.");
-    expect(await wayOn(runner)).toBe(`Resume is refused (GRAPH_CHANGED): ${what}. Ways on: status.reason.message`);
+    expect(await wayOn(runner)).toBe(`Resume is refused (GRAPH_CHANGED): ${what}. Your choices: status.reason.message`);
     expect((await refusal(runner.resume({ threadId: "t" }))).message).toBe(reason!.message);
     at.saver.close();
   });
@@ -120,7 +122,7 @@ describe("S4.1 S8.4 the status says what a resume will do", () => {
     db.close();
     expect(await runner.status("t")).toMatchObject({ onResume: "restart", reason: { code: "CHECKPOINT_CORRUPTED" } });
     expect(String(await runner.status("t")).split("\n")[3]).toBe(
-      'Resume starts the run again: await runner.resume({ threadId: "t" }), as the thread can\'t be read',
+      'Resume starts the run again: await runner.resume({ threadId: "t" }), because the thread can\'t be read',
     );
     const good = line(at, ["a", "b"]);
     await good.resume({ threadId: "t" });
@@ -193,7 +195,7 @@ test("S4.2 S8.4 the warning of a restart is one sentence, and no refusal", async
   await expect(before.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow();
   await line(at, ["first@2", "send"]).resume({ threadId: "t" });
   expect(at.warnings).toEqual([
-    'Thread "t": the run starts again as a new branch of its history, as node "first", which had completed, changed: its version, from 1 to 2.',
+    'Thread "t": the run starts again as a new branch of its history, because node "first", which had completed, changed: its version, from 1 to 2.',
   ]);
   at.saver.close();
 });

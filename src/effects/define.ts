@@ -128,23 +128,24 @@ const registry: Map<string, Registered> = ((globalThis as Record<symbol, unknown
   Symbol.for("langgraph-checkpoint-turns.defined-effects")
 ] ??= new Map<string, Registered>()) as Map<string, Registered>;
 
-const functionOrFalse = (value: unknown): boolean => value === false || isFunction(value);
-const undoObject = () =>
+const isUndo = (value: unknown): boolean =>
+  value === false || isFunction(value) || (typeof value === "object" && value !== null && !Array.isArray(value));
+/** Checked on its own, so that an error names the field. */
+const undoSchema = () =>
   z.strictObject({
-    run: functionSchema(),
-    probe: functionSchema().optional(),
-    idempotent: z.boolean().optional(),
-    whenInDoubt: z.boolean().optional(),
+    undo: z.strictObject({
+      run: functionSchema(),
+      probe: functionSchema().optional(),
+      idempotent: z.boolean().optional(),
+      whenInDoubt: z.boolean().optional(),
+    }),
   });
 const schema = () =>
   z.strictObject({
     run: functionSchema("must be a function of the input"),
     probe: functionSchema().optional(),
     undo: z
-      .custom(
-        (value) => functionOrFalse(value) || undoObject().safeParse(value).success,
-        "must be a function, false, or { run, probe, idempotent, whenInDoubt } with functions for run and probe",
-      )
+      .custom(isUndo, "must be a function, false, or { run, probe, idempotent, whenInDoubt } with functions for run and probe")
       .optional(),
     ...effectOptions().pick({ idempotent: true, onError: true, onInputChange: true }).shape,
   });
@@ -242,6 +243,7 @@ function calledBy(name: string, definition: AnyDefinition): (input: unknown) => 
   const transactional = transactionalOf(definition);
   if (transactional !== undefined) return calledInTransaction(name, transactional);
   const { onError, onInputChange, idempotent } = checkedOptions(schema, definition);
+  if (typeof definition.undo === "object") checkedOptions(undoSchema, { undo: definition.undo });
   return (input) => ({
     fn: (key) => definition.run(input, { key }),
     settings: {

@@ -142,6 +142,9 @@ export class Effects {
 const notInDoubt = (row: EffectRow, why: string): TurnsError =>
   new TurnsError("EFFECT_NOT_IN_DOUBT", {
     problem: `Effect ${JSON.stringify(row.name)} (${row.id}) is not in doubt: ${why}.`,
-    remedy: "Nothing was changed; saver.effects.list(threadId) shows how it stands.",
+    remedy:
+      row.undoStatus === undefined || row.undoStatus === "done"
+        ? "Nothing was changed; saver.effects.list(threadId) shows how it stands."
+        : 'Nothing was changed. To settle its undo, pass { undo: "done" } or { undo: "not-done" }.',
     data: { effectId: row.id, threadId: row.threadId },
   });

@@ -18,11 +18,16 @@ const SETTLE = (row: EffectRow): string =>
 const failure = (code: TurnsErrorCode, row: EffectRow, details: TurnsErrorDetails): TurnsError =>
   new TurnsError(code, { data: dataOf(row), ...details });
 
-/** @param why the second half of the sentence "It isn't known whether the effect happened: …" */
-export const inDoubt = (row: EffectRow, why?: string, cause?: unknown): TurnsError =>
+/**
+ * @param why the second half of the sentence "It isn't known whether the effect happened: …"
+ * @param isProbed whether the next resume asks a probe
+ */
+export const inDoubt = (row: EffectRow, why?: string, cause?: unknown, isProbed = false): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
     problem: `It isn't known whether ${nameOf(row)} happened: ${why ?? `it began at ${row.startedAt} and never reported its outcome`}.`,
-    remedy: `It was not run again. Find out whether it happened (its key is ${row.key}), settle it with ${SETTLE(row)}, and resume. A \`probe\` settles it by itself, and so does \`idempotent\` if it was declared when the effect began.`,
+    remedy: isProbed
+      ? `It was not run again. Resume, which asks its probe. To settle it by hand (its key is ${row.key}), call ${SETTLE(row)} first.`
+      : `It was not run again. Find out whether it happened (its key is ${row.key}), settle it with ${SETTLE(row)}, and resume. A \`probe\` settles it by itself, and so does \`idempotent\` if it was declared when the effect began.`,
     cause,
   });
 

@@ -248,7 +248,7 @@ export class EffectJournal {
         "the failure of an effect could not be saved",
       );
     }
-    if (kind === "unknown") throw inDoubt(row, "its error doesn't tell", error);
+    if (kind === "unknown") throw inDoubt(row, "its error doesn't tell", error, work.options.probe !== undefined);
   }
 
   async #done(row: EffectRow, work: Work, result: unknown, settledBy: string | undefined): Promise<void> {

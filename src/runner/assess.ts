@@ -178,7 +178,8 @@ async function startAgain(
   const again = `${undo}; or repeat them with ${restart}.`;
   if (did.open.length === 0) return again;
   const none = did.done.length === 0 ? `If none happened, call ${restart}; otherwise ` : "Then ";
-  return `${settleFirst(did)} ${none}${again}`;
+  const probes = before === undefined ? "" : "A rewind asks their probes by itself. ";
+  return `${settleFirst(did)} ${probes}${none}${again}`;
 }
 
 const wrongGraph = (threadId: string, why: string): TurnsError =>

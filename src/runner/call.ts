@@ -73,6 +73,7 @@ export function checkedCall(options: unknown, doing: string): RunCall {
   refuseUnknown(given, doing === "runner.resume" ? OWN_OF_RESUME : OWN, doing);
   const configurable = isRecord(given["configurable"]) ? given["configurable"] : {};
   const threadId = one("threadId", given, configurable, doing);
+  if (threadId === undefined && "threadId" in configurable) throw misnamedThread(doing);
   checkThread(threadId, doing);
   return {
     threadId,
@@ -142,8 +143,17 @@ export function checkThread(threadId: unknown, doing: string): asserts threadId 
 const noId = (key: string, found: unknown, doing: string): TurnsError =>
   new TurnsError("INVALID_CONFIG", {
     problem: found === undefined ? `${doing} was told no thread.` : `${key} of ${doing} is ${describe(found)}, which is no id.`,
-    remedy: `Pass ${ID_RULE}, e.g. ${EXAMPLES[doing] ?? doing}, or LangGraph's { configurable: { thread_id } }. Nothing was changed.`,
+    remedy: `Pass ${ID_RULE}, e.g. ${EXAMPLES[doing] ?? doing}${takesConfig(doing) ? ", or LangGraph's { configurable: { thread_id } }" : ""}. Nothing was changed.`,
     data: { key },
+  });
+
+const takesConfig = (doing: string): boolean => doing !== "runner.status" && doing in EXAMPLES;
+
+const misnamedThread = (doing: string): TurnsError =>
+  new TurnsError("INVALID_CONFIG", {
+    problem: `${doing} was told no thread: within configurable its name is thread_id, not threadId.`,
+    remedy: `Pass { configurable: { thread_id } }, or ${EXAMPLES[doing] ?? doing}. Nothing was changed.`,
+    data: { key: "threadId" },
   });
 
 /** LangGraph ignores unknown keys, so a misspelt name, or an option of another call, would be dropped silently. */
@@ -151,7 +161,8 @@ function refuseUnknown(given: Record<string, unknown>, own: readonly string[], d
   for (const name of Object.keys(given)) {
     if (own.includes(name) || LANGGRAPHS.has(name)) continue;
     const isOfAnother = OWN.includes(name) || OWN_OF_RESUME.includes(name);
-    const nearest = isOfAnother ? undefined : nearestName(name, own);
+    // Only one character may differ from a name of LangGraph's: other versions have other options.
+    const nearest = isOfAnother ? undefined : (nearestName(name, own) ?? nearestName(name, [...LANGGRAPHS], 1));
     if (nearest === undefined && !isOfAnother) continue;
     const question = nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `;
     throw new TurnsError("INVALID_OPTION", {

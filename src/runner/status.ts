@@ -63,7 +63,7 @@ async function aheadOf(
   }
   const { policy, effects, refusal } = await decided(saver, threadId, { ...found, obstacle }, policies);
   if (refusal !== undefined) return { ...none, onResume: "refuse", reason: { code: refusal.code, message: refusal.message } };
-  const does = policy === "continue" ? "continues, although" : "starts the run again, as";
+  const does = policy === "continue" ? "continues, although" : "starts the run again, because";
   const reason = { code: obstacle.code, message: `a resume ${does} ${obstacleInWords(found)}` };
   return { onResume: policy, reason, didEffects: effects.done.length > 0 };
 }

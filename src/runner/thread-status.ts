@@ -100,6 +100,7 @@ function first(status: ThreadStatus): string {
 
 function stands({ running, finished, waiting, failed, inFlight, reason, next }: ThreadStatus): string {
   if (running) return "is running";
+  if (reason?.code === "REWIND_UNFINISHED") return "has an unfinished rewind";
   if (finished) return "is finished";
   if (reason?.code === "NOTHING_TO_RESUME") return "has no checkpoint";
   if (waiting.length > 0) return waiting.length === 1 ? "waits for an answer" : `waits for ${waiting.length} answers`;
@@ -133,7 +134,7 @@ function wayOn({ threadId, onResume, waiting, reason, drift }: ThreadStatus, { d
     return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answers(waiting)} })`} })`;
   if (onResume === "restart") {
     const why = isDrift ? list(drift?.changes ?? []) : "the thread can't be read";
-    return `Resume starts the run again${didEffects ? ", and its effects happen again" : ""}: ${resume} }), as ${why}`;
+    return `Resume starts the run again${didEffects ? ", and its effects happen again" : ""}: ${resume} }), because ${why}`;
   }
   switch (reason?.code) {
     case "FINISHED":
@@ -145,7 +146,7 @@ function wayOn({ threadId, onResume, waiting, reason, drift }: ThreadStatus, { d
       return `Not yet: finish the rewind first, await runner.finishRewind({ threadId: ${thread} })`;
     default: {
       const why = isDrift ? list(drift?.changes ?? []) : cut(reason?.message.split(/\.(?= |$)/, 1)[0] ?? "", LIST_MAX);
-      return `Resume is refused (${reason?.code ?? ""}): ${why}. Ways on: status.reason.message`;
+      return `Resume is refused (${reason?.code ?? ""}): ${why}. Your choices: status.reason.message`;
     }
   }
 }
@@ -169,7 +170,7 @@ function effects({ inDoubt, tokens }: ThreadStatus, hints: StatusHints): string 
 }
 
 const BY_ITSELF: Readonly<Record<SettledBy, string>> = {
-  probe: "Resume asks its probe.",
+  probe: "The next resume or rewind asks its probe.",
   key: "Resume calls it again with the same key.",
   rewind: "A rewind settles it.",
   "maybe-probe": "",
