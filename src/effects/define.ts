@@ -131,15 +131,15 @@ const registry: Map<string, Registered> = ((globalThis as Record<symbol, unknown
 const isUndo = (value: unknown): boolean =>
   value === false || isFunction(value) || (typeof value === "object" && value !== null && !Array.isArray(value));
 /** Checked on its own, so that an error names the field. */
-const undoSchema = () =>
+const undoObject = () =>
   z.strictObject({
-    undo: z.strictObject({
-      run: functionSchema(),
-      probe: functionSchema().optional(),
-      idempotent: z.boolean().optional(),
-      whenInDoubt: z.boolean().optional(),
-    }),
+    run: functionSchema(),
+    probe: functionSchema().optional(),
+    idempotent: z.boolean().optional(),
+    whenInDoubt: z.boolean().optional(),
   });
+const undoSchema = () => z.strictObject({ undo: undoObject() });
+const transactionalUndoSchema = () => z.strictObject({ undo: undoObject().omit({ whenInDoubt: true }) });
 const schema = () =>
   z.strictObject({
     run: functionSchema("must be a function of the input"),
@@ -154,10 +154,7 @@ const transactionalSchema = () =>
     tx: z.custom<AnyTransactions>(isTransactions, "must be what pgTransactions(pool) or its siblings in /transactions return"),
     run: functionSchema("must be a function of the input"),
     undo: z
-      .custom(
-        (value) => functionOrFalse(value) || undoObject().omit({ whenInDoubt: true }).safeParse(value).success,
-        "must be a function, false, or { run, probe, idempotent } with functions for run and probe",
-      )
+      .custom(isUndo, "must be a function, false, or { run, probe, idempotent } with functions for run and probe")
       .optional(),
     onError: z
       .custom<ErrorOutcome | ((error: unknown) => ErrorOutcome)>(
@@ -255,6 +252,7 @@ function calledBy(name: string, definition: AnyDefinition): (input: unknown) => 
 
 function calledInTransaction(name: string, definition: AnyTransactional): (input: unknown) => Called {
   const { onError, onInputChange, tx } = checkedOptions(transactionalSchema, definition);
+  if (typeof definition.undo === "object") checkedOptions(transactionalUndoSchema, { undo: definition.undo });
   const isAsync = [definition.run, definition.undo].some(isAsyncFunction);
   if (tx.isSync && isAsync) throw asyncOnSync(name);
   const settings = {
