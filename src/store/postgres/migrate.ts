@@ -88,7 +88,7 @@ export async function checkSchema(connection: Connection, place: Place): Promise
 }
 
 /**
- * The statements that {@link migrate} would run on an empty database, for people to run them by hand:
+ * The statements that `migrate` would run on an empty database, for people to run them by hand:
  * `psql -v ON_ERROR_STOP=1 -1 -f schema.sql`.
  */
 export function migrationSql(schema: string): string {
