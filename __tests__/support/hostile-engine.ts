@@ -14,7 +14,7 @@ const LOST_BEFORE = 30;
 const LOST_AFTER = 30;
 const LATEST = 3;
 
-/** What a hostile engine has done to whoever used it, and how often transactions that wrote waited for a statement. */
+/** What a hostile engine has done to the savers on it, and how often transactions that wrote waited for a statement. */
 export const inflicted = { stale: 0, lostBefore: 0, lostAfter: 0, overtaken: 0, guarded: 0, waits: 0 };
 
 /**

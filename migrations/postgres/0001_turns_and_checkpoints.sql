@@ -45,7 +45,7 @@ CREATE TABLE :"schema".langgraph_settings (
   value text COLLATE "C" NOT NULL
 );
 
--- `thread` is never used again. `seq` is the last number that was taken on the thread; every commit on it takes one, so that whoever
+-- `thread` is never used again. `seq` is the last number that was taken on the thread; every commit on it takes one, so that a process that
 -- remembers the row can tell whether somebody else has saved since. `generation` grows whenever rows of the thread were deleted or brought
 -- back, so that what a process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep
 -- is gone. `unswept`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
@@ -320,7 +320,7 @@ CREATE INDEX langgraph_archive_by_thread ON :"schema".langgraph_archive (thread_
 
 -- A large thread is deleted, and copied, in many short transactions. What makes it invisible, or visible, is its row of
 -- langgraph_threads; until all its other rows are gone, or there, its number stands here, so that nobody takes them for damage, and
--- whoever comes by can finish the removal. A row is about the thread of a number, or (with thread 0) about the archive of a rewind.
+-- the next process can finish the removal. A row is about the thread of a number, or (with thread 0) about the archive of a rewind.
 -- `run_id` is the row of langgraph_runs of the copy that is writing them, '' for what is to be removed.
 CREATE TABLE :"schema".langgraph_leftovers (
   thread    bigint NOT NULL,
