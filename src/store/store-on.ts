@@ -12,6 +12,7 @@ import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
+import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
 import { listTasks } from "./ops/tasks";
@@ -66,6 +67,8 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
       queue.read((on) => work(on, ...args));
+  const atOnce = mark(beginAtOnce, "run-mark");
+  const asked = mark(beginRun, "run-mark");
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
   // What few processes do, or seldom, is loaded when it is asked for.
@@ -128,7 +131,12 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
-    beginRun: mark(beginRun, "run-mark"),
+    beginRun: async (run, guard, graphRuns = []) => {
+      const begun = session.engine.sendsTogether === true ? await atOnce(run, graphRuns) : undefined;
+      if (begun === undefined) return void (await asked(run, guard));
+      const { found } = begun;
+      return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };
+    },
     beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),

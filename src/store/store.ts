@@ -618,6 +618,15 @@ export interface FileSpace {
   givesBack: boolean;
 }
 
+/** What a run found on its thread in the transaction that marked it. */
+export interface FoundAtStart {
+  /** As {@link Store.foundBy} tells them. */
+  deletion: number;
+  epoch: number;
+  /** The newest root checkpoint, as {@link Store.getCheckpoint} reads it. */
+  checkpoint(remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
+}
+
 export interface DeltaHistory extends ReadParts {
   /**
    * In replay order: oldest checkpoint first, and within a checkpoint as `compareWrites` orders them. Includes writes to other
@@ -809,11 +818,15 @@ export interface Store {
   /**
    * Marks a thread as running. `guard` gets the existing marks, in the transaction. If it throws, the run is refused. The marks
    * that it returns are cleared together with their leases, in case one of those runs is still alive.
+   *
+   * @param graphRuns the graph runs that begin
+   * @returns what else the run asks for at its start, where asking again costs a round trip
    */
   beginRun(
     run: RunRow,
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
-  ): Awaitable<void>;
+    graphRuns?: readonly string[],
+  ): Awaitable<FoundAtStart | undefined>;
   /** @returns the runs whose mark is still there */
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */

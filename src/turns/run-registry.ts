@@ -2,7 +2,7 @@ import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost, unfinishedRewind } from "../store/refusals";
-import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
+import type { Awaitable, FoundAtStart, Lease, RewindRow, RunRow, Store } from "../store/store";
 import { uptime } from "../system";
 import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
@@ -26,6 +26,7 @@ const STOP_WITHIN_MS = 100;
 const LOOK_EVERY_MS = 2;
 /** Taken at load, so that a user's fake timers can't keep a thread. */
 const later = setTimeout;
+const atEndOfMacrotask = setImmediate;
 /** How many given-up runs are remembered. */
 const MAX_LAPSED = 1_000;
 /** A heartbeat time that lets anybody take the thread. */
@@ -55,6 +56,8 @@ interface ActiveThread {
   rewinding: boolean;
   /** Graph runs with new input that no checkpoint contains yet. */
   inputsExpected: Set<string>;
+  /** What was found when it was marked, for the run that starts in the same macrotask. */
+  found: FoundAtStart | undefined;
 }
 
 /**
@@ -172,7 +175,7 @@ export class RunRegistry {
    */
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     const isJoining = this.#threads.has(threadId);
-    const thread = await this.#activate(threadId);
+    const thread = await this.#activate(threadId, [runId]);
     if (isJoining) await this.#renewMark(threadId, thread);
     thread.graphRuns.add(runId);
     thread.left = false;
@@ -186,6 +189,11 @@ export class RunRegistry {
   leaseOf(threadId: string): Lease | undefined {
     const thread = this.#threads.get(threadId);
     return thread?.marked === true && thread.graphRuns.size > 0 ? { runId: thread.rowId, threadId } : undefined;
+  }
+
+  /** What the run that starts now finds on its thread; undefined if it must be read. */
+  foundAt(threadId: string): FoundAtStart | undefined {
+    return this.#threads.get(threadId)?.found;
   }
 
   async graphEnded(threadId: string, runId: string): Promise<void> {
@@ -305,7 +313,7 @@ export class RunRegistry {
     for (const { threadId, thread } of new Set(this.#lapsed.values())) void this.#unmark(threadId, thread);
   }
 
-  async #activate(threadId: string): Promise<ActiveThread> {
+  async #activate(threadId: string, graphRuns: readonly string[] = []): Promise<ActiveThread> {
     const known = this.#threads.get(threadId);
     if (known !== undefined) {
       if (known.rewinding) this.#refuse(threadId, known);
@@ -314,7 +322,7 @@ export class RunRegistry {
     }
     const thread = this.#track(threadId);
     try {
-      await this.#markUnlessRewinding(threadId, thread);
+      await this.#markUnlessRewinding(threadId, thread, graphRuns);
       return thread;
     } catch (error) {
       await this.#release(threadId, thread);
@@ -323,9 +331,9 @@ export class RunRegistry {
   }
 
   /** @throws {TurnsError} REWIND_UNFINISHED */
-  async #markUnlessRewinding(threadId: string, thread: ActiveThread): Promise<void> {
+  async #markUnlessRewinding(threadId: string, thread: ActiveThread, graphRuns: readonly string[] = []): Promise<void> {
     let found: RewindRow | undefined;
-    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished)));
+    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished), graphRuns));
     if (found !== undefined) throw runRefused(found);
   }
 
@@ -390,6 +398,7 @@ export class RunRegistry {
       lastBeat: now,
       rewinding: false,
       inputsExpected: new Set(),
+      found: undefined,
     };
     this.#add(threadId, thread);
     return thread;
@@ -406,16 +415,20 @@ export class RunRegistry {
     threadId: string,
     thread: ActiveThread,
     refuse: (alive: readonly RunRow[], unfinished: RewindRow | undefined) => void,
+    graphRuns: readonly string[] = [...thread.graphRuns],
   ): Promise<void> {
-    await this.#store.beginRun(this.#row(threadId, thread), (others, unfinished) => {
+    const guard = (others: readonly RunRow[], unfinished: RewindRow | undefined): RunRow[] => {
       const dead = others.filter((run) => !isAlive(run));
       refuse(
         others.filter((run) => !dead.includes(run)),
         unfinished,
       );
       return dead;
-    });
+    };
+    thread.found = await this.#store.beginRun(this.#row(threadId, thread), guard, graphRuns);
     thread.marked = true;
+    // Later, others may have saved.
+    if (thread.found !== undefined) atEndOfMacrotask(() => (thread.found = undefined));
   }
 
   #row(threadId: string, { rowId: runId, startedAt, lastBeat: beatAt }: ActiveThread): RunRow {

@@ -71,6 +71,8 @@ export class TurnLog {
 
   /** The deletion of its thread that a run finds when it starts now. */
   deletionOf(threadId: string): Awaitable<SawDeletion> {
+    const found = this.#parts.runs.foundAt(threadId);
+    if (found !== undefined) return found.deletion;
     return this.#parts.store.deletionOf(threadId);
   }
 

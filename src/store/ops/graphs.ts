@@ -22,7 +22,7 @@ export function* graphSeq(session: Session, key: ThreadState, graph: GraphRefere
   if (graph === undefined) return undefined;
   const remembered = key.facts.graphs.get(graph.digest);
   if (remembered !== undefined) return remembered;
-  const known = yield* session.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
+  const known = key.facts.areGraphsKnown ? undefined : yield* session.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
   if (known !== undefined) key.facts.graphs.set(graph.digest, known.seq);
   if (known !== undefined) return known.seq;
   const seq = key.nextSeq();

@@ -6,6 +6,7 @@ import { refuseBack } from "./paging";
 import type {
   Remembered,
   StoredCheckpoint,
+  StoredWrites,
   CheckpointPlace,
   CheckpointQuery,
   ListedHead,
@@ -139,13 +140,20 @@ export function* hydrate(session: Session, head: CheckpointHead, remembered: Rem
   return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
 }
 
-function* hydrated(session: Session, key: ThreadState, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
+/** @param known its pending writes, if they were read */
+export function* hydrated(
+  session: Session,
+  key: ThreadState,
+  head: CheckpointHead,
+  remembered: Remembered,
+  known?: StoredWrites[],
+): Program<StoredCheckpoint> {
   const reader = new ChunkReader(session, key, remembered);
   const values = new Map<string, StoredValue>();
   for (const [channel, { pointer }] of head.channels) {
     if (pointer !== undefined) values.set(channel, yield* readPointer(session, key, pointer, reader, remembered));
   }
-  const writes = yield* liveWrites(session, key, head.ns, head.checkpointId);
+  const writes = known ?? (yield* liveWrites(session, key, head.ns, head.checkpointId));
   for (const { entries } of writes) yield* reader.readFrom(entries);
   return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
 }
