@@ -69,6 +69,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       queue.read((on) => work(on, ...args));
   const atOnce = mark(beginAtOnce, "run-mark");
   const asked = mark(beginRun, "run-mark");
+  const ended = { ...operation(endRun), isLight: true };
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
   // What few processes do, or seldom, is loaded when it is asked for.
@@ -140,7 +141,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
-    endRun: mark(endRun),
+    endRun: (runId, when = "now") => (when === "boundary" ? queue.later(ended, runId) : queue.unsynced(ended, runId)),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     prunedSeq: read(prunedSeq),

@@ -831,7 +831,7 @@ export interface Store {
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
   checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
-  endRun(runId: string): Awaitable<void>;
+  endRun(runId: string, when?: When): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;

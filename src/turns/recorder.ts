@@ -173,6 +173,13 @@ export class TurnRecorder {
     return TurnsError.is(this.#doubts.get(nodeTaskId)?.failure, "STORE_DRAINING");
   }
 
+  /** All steps of a graph run are over. @param checkpointId the last checkpoint */
+  stepsEnded(runId: string, checkpointId: string): void {
+    const known = this.#lineage.get(runId);
+    if (known?.graph?.isMarked === true && known.outermost.runId === runId)
+      this.#log.stepsEnded(known.graph.threadId, runId, checkpointId);
+  }
+
   /**
    * A graph, a node, or something inside a node has finished.
    *

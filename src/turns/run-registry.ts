@@ -56,6 +56,8 @@ interface ActiveThread {
   rewinding: boolean;
   /** Graph runs with new input that no checkpoint contains yet. */
   inputsExpected: Set<string>;
+  /** Set when its row is being removed before its last graph run has reported its end: whether that succeeds. */
+  unmarked: Promise<boolean> | undefined;
   /** What was found when it was marked, for the run that starts in the same macrotask. */
   found: FoundAtStart | undefined;
 }
@@ -194,6 +196,22 @@ export class RunRegistry {
   /** What the run that starts now finds on its thread; undefined if it must be read. */
   foundAt(threadId: string): FoundAtStart | undefined {
     return this.#threads.get(threadId)?.found;
+  }
+
+  /**
+   * A graph run has handed in its last save. If nothing else happens on the thread, its row is removed in the same transaction. Then
+   * the run's end needs none of its own.
+   */
+  stepsEnded(threadId: string, runId: string): void {
+    const thread = this.#threads.get(threadId);
+    if (thread?.marked !== true || thread.unmarked !== undefined || thread.rewinding || thread.reservations.size > 0) return;
+    const { graphRuns, nodesAtWork, rowId } = thread;
+    if (graphRuns.size !== 1 || !graphRuns.has(runId) || nodesAtWork.size > 0 || this.bodies.countOf(threadId) > 0) return;
+    const unmarking = async (): Promise<boolean> => {
+      await this.#store.endRun(rowId, "boundary");
+      return true;
+    };
+    thread.unmarked = unmarking().catch(() => false);
   }
 
   async graphEnded(threadId: string, runId: string): Promise<void> {
@@ -355,6 +373,7 @@ export class RunRegistry {
     runsOfThisProcess.delete(rowId);
     thread.rowId = this.#createId();
     thread.marked = false;
+    thread.unmarked = undefined;
     runsOfThisProcess.add(thread.rowId);
     await this.#markUnlessRewinding(threadId, thread);
   }
@@ -398,6 +417,7 @@ export class RunRegistry {
       lastBeat: now,
       rewinding: false,
       inputsExpected: new Set(),
+      unmarked: undefined,
       found: undefined,
     };
     this.#add(threadId, thread);
@@ -455,7 +475,9 @@ export class RunRegistry {
 
   /** The run is over from here on, even if its row can't be removed now. */
   async #unmark(threadId: string, thread: ActiveThread): Promise<void> {
+    const isUnmarked = (await thread.unmarked) === true;
     runsOfThisProcess.delete(thread.rowId);
+    if (isUnmarked) return;
     await this.#keep(threadId, async () => {
       if (this.#store.open) await this.#store.endRun(thread.rowId);
     });
@@ -474,7 +496,7 @@ export class RunRegistry {
     const threads = [...this.#threads];
     for (const [, thread] of threads) thread.lastBeat = now;
     const rowIds = threads.map(([, { rowId }]) => rowId);
-    const marked = threads.filter(([, thread]) => thread.marked);
+    const marked = threads.filter(([, thread]) => thread.marked && thread.unmarked === undefined);
     await this.#keep(threads.map(([threadId]) => threadId).join(", "), async () => {
       if (!this.#store.open) return;
       const there = await this.#store.beatRuns(rowIds, now);

@@ -82,6 +82,12 @@ export class TurnLog {
     return this.#parts.runs.graphStarted(threadId, runId, bringsInput);
   }
 
+  /** All steps of a run are over. If its last checkpoint is being saved, the end of the run is saved with it. */
+  stepsEnded(threadId: string, runId: string, checkpointId: string): void {
+    const { options, seen, runs } = this.#parts;
+    if (options.serde === undefined && seen.has({ threadId, ns: "", checkpointId })) runs.stepsEnded(threadId, runId);
+  }
+
   async graphEnds(threadId: string, runId: string): Promise<void> {
     this.#parts.failures.forget(threadId);
     this.#parts.names.forget(threadId);
