@@ -187,6 +187,33 @@ export class Session {
     return answers;
   }
 
+  /** Programs that need nothing of each other. Their statements are sent {@link together} as far as possible. */
+  *sideBySide<T>(programs: readonly Program<T>[]): Program<T[]> {
+    const results: T[] = [];
+    if (this.engine.sendsTogether !== true) {
+      for (const program of programs) results.push(yield* program);
+      return results;
+    }
+    let steps = programs.map((program, at) => ({ program, at, step: program.next() }));
+    for (;;) {
+      for (const one of steps) {
+        while (one.step.done !== true && one.step.value.returns === "none") {
+          yield one.step.value;
+          one.step = one.program.next();
+        }
+        if (one.step.done === true) results[one.at] = one.step.value;
+      }
+      steps = steps.filter(({ step }) => step.done !== true);
+      if (steps.length === 0) return results;
+      const asked = steps.map(({ step }) => step.value as Statement);
+      const answers = yield* this.together(asked.flatMap((statement) => [statement, ...(statement.others ?? [])]));
+      for (const [at, one] of steps.entries()) {
+        const own = answers.splice(0, 1 + (asked[at]?.others?.length ?? 0));
+        one.step = one.program.next(asked[at]?.others === undefined ? own[0] : own);
+      }
+    }
+  }
+
   /** Inserts a new row of a thread, and counts it in the thread's own row. */
   *insert<T extends Table>(key: ThreadState, rows: Rows<T>, row: RowOf<T>): Program {
     const { counted }: Table = rows.table;

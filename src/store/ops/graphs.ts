@@ -36,7 +36,8 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
-  const found = yield* mapped(new Set(turnIds), (id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
+  const ofTurns = [...new Set(turnIds)].map((id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
+  const found = yield* session.sideBySide(ofTurns);
   for (const [id, , graph] of found.flat().sort(([, left], [, right]) => left - right)) push(turns, graph, id);
   return yield* mapped(turns, function* ([seq, ids]) {
     const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);

@@ -3,24 +3,20 @@ import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import { textFor } from "../dialect";
 import type { Bound, Program, Statement } from "../program";
-import { RUN_ROWS, SNAPSHOT_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS } from "../rows";
+import { RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { CheckpointHead, Pointer, Remembered, RunRow, StoredCheckpoint, StoredWrites } from "../store";
 import { type RawOf, RUNS, type TOMBSTONES } from "../tables";
 import { headKey, ThreadState } from "../thread-state";
 import { type RawSnapshot, toLiveHead } from "./heads";
 import { rememberRead } from "./put-checkpoint";
-import { type RawWrites, WRITE_PLACES, writesIn } from "./put-writes";
-import { getCheckpoint, hydrated } from "./read-checkpoints";
+import { type RawWrites, writesIn } from "./put-writes";
+import { askCheckpoint, getCheckpoint, hydrated } from "./read-checkpoints";
 import { type RawTask, toTask } from "./tasks";
-import { isIntact, OF_ID, type RawThread, tagOf, TOMBSTONE_OF } from "./thread-rows";
+import { isIntact, OF_ID, type RawThread, tagOf, threadKey, TOMBSTONE_OF } from "./thread-rows";
 
 /** For a start that doesn't know the number of its thread yet. */
 const THREAD = "(SELECT thread FROM langgraph_threads WHERE thread_id = ?1)";
-const NEWEST = "ORDER BY position DESC, seq DESC LIMIT 1";
-const LATEST = SNAPSHOT_ROWS.select(`WHERE thread = ${THREAD} AND checkpoint_ns = '' ${NEWEST}`);
-const WRITES_OF_LATEST = `SELECT ${WRITE_PLACES} FROM langgraph_writes WHERE thread = ${THREAD} AND checkpoint_ns = '' AND checkpoint_id =
-  (SELECT checkpoint_id FROM langgraph_snapshots WHERE thread = ${THREAD} AND checkpoint_ns = '' ${NEWEST}) ORDER BY seq`;
 const CURRENT_TASK = TASK_ROWS.select(`WHERE thread = ${THREAD} ORDER BY seq DESC LIMIT 1`);
 const GREATEST_ID = `SELECT max(id) AS id FROM (
     SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ${THREAD} AND checkpoint_ns = ''
@@ -74,8 +70,7 @@ export function* beginAtOnce(
     ask("all", session.locking(OF_ID), threadId, tag),
     ask("count", MARK(session), ...RUN_ROWS.values(plainSealing, { thread: null, threadId }, run)),
     ask("one", TOMBSTONE_OF, threadId, tag),
-    ask("one", LATEST, threadId),
-    ask("all", WRITES_OF_LATEST, threadId),
+    ...askCheckpoint(threadId, ""),
     ask("one", CURRENT_TASK, threadId),
     ask("one", GREATEST_ID, threadId),
     ask("all", GRAPHS, threadId),
@@ -159,7 +154,7 @@ function learnt(
   };
 }
 
-/** The thread's newest root checkpoint. Only what the caller doesn't remember of it is read, as it is now. */
+/** The thread's newest root checkpoint. Of its values, those that the caller doesn't remember are read. */
 export function* foundCheckpoint(
   session: Session,
   { threadId, newest }: StartFacts,
@@ -167,13 +162,33 @@ export function* foundCheckpoint(
 ): Program<StoredCheckpoint | undefined> {
   if (newest === undefined) return undefined;
   const { thread, head, writes } = newest;
-  const isRemembered = (address: string): boolean => remembered.chunk(address);
-  const isWhole =
+  const was = THREAD_ROWS.unverified(threadId, thread);
+  const values = valuesOf(session, new ThreadState(session.changed, was), head, remembered, writes);
+  if (isRemembered(head, writes, remembered)) return yield* values;
+  const [now, stored] = yield* session.sideBySide<unknown>([threadKey(session, threadId), values]);
+  const isSame =
+    (now as ThreadState | undefined)?.thread === was.thread && (now as ThreadState).row.generation === was.generation;
+  if (isSame && stored !== undefined) return stored as StoredCheckpoint;
+  return yield* getCheckpoint(session, threadId, "", undefined, remembered);
+}
+
+/** @returns undefined if a value isn't there: it may have been deleted since the checkpoint was read */
+function* valuesOf(...args: Parameters<typeof hydrated>): Program<StoredCheckpoint | undefined> {
+  try {
+    return yield* hydrated(...args);
+  } catch (error) {
+    if (TurnsError.is(error, "CHECKPOINT_CORRUPTED")) return undefined;
+    throw error;
+  }
+}
+
+/** Whether nothing has to be read. */
+function isRemembered(head: CheckpointHead, writes: readonly StoredWrites[], remembered: Remembered): boolean {
+  const isThere = (address: string): boolean => remembered.chunk(address);
+  return (
     [...head.channels.values()].every(({ pointer }) => isKnown(pointer, remembered)) &&
-    writes.every(({ entries }) => chunkAddresses(entries).every(isRemembered));
-  if (!isWhole) return yield* getCheckpoint(session, threadId, "", undefined, remembered);
-  const key = new ThreadState(session.changed, THREAD_ROWS.unverified(threadId, thread));
-  return yield* hydrated(session, key, head, remembered, writes);
+    writes.every(({ entries }) => chunkAddresses(entries).every(isThere))
+  );
 }
 
 function isKnown(pointer: Pointer | undefined, remembered: Remembered): boolean {
