@@ -95,6 +95,18 @@ export function translated(error: unknown, database: string): unknown {
   });
 }
 
+/** The connection was lost after COMMIT was sent, and the database can't be asked what became of it. */
+export function inDoubtError(error: unknown, database: string): TurnsError {
+  const { message } = ((error as Error).cause ?? error) as Error;
+  return new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The connection to database ${database} was lost during a commit, and whether it was carried out can't be found out (${message}).`,
+    remedy:
+      "It may have been saved or not. When the server answers again, resume the run: it continues from what was saved, and repeats no side effect.",
+    data: { database, inDoubt: true },
+    cause: error,
+  });
+}
+
 export function closedError(database: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
     problem: `The saver of database ${database} is closed.`,
