@@ -23,6 +23,8 @@ export interface PostgresEngineOptions {
  * answer for is read back.
  */
 const SILENCE_MS = 30_000;
+/** How long a connection of the pool is waited for, however short {@link PostgresEngineOptions.busyTimeoutMs} is. */
+const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
@@ -143,7 +145,8 @@ export class PostgresEngine implements Engine {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  readonly #connect = async (): Promise<Connection> => Connection.from(await this.#pool(), this.#busyTimeoutMs + SILENCE_MS);
+  readonly #connect = async (): Promise<Connection> =>
+    Connection.from(await this.#pool(), Math.max(this.#busyTimeoutMs, SHORTEST_WAIT_MS), this.#busyTimeoutMs + SILENCE_MS);
 
   async #underway<T>(work: () => Promise<T>): Promise<T> {
     if (!this.#isOpen) throw closedError(this.name);
