@@ -10,7 +10,7 @@ import type { Program } from "../program";
 import type { PgPool } from "./driver";
 import { PostgresEngine, quoted } from "./engine";
 import { checkSchema, migrate } from "./migrate";
-import { nameOfDatabase, openPool } from "./pool";
+import { checkConnectionString, nameOfDatabase, openPool } from "./pool";
 import { unlockDatabase } from "./unlock";
 
 export type { PgClient, PgPool } from "./driver";
@@ -33,9 +33,13 @@ export interface PostgresStore extends Store {
   closed(): Promise<void>;
 }
 
-/** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed. */
+/**
+ * Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed.
+ * @throws {TurnsError} INVALID_OPTION
+ */
 export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
   const { schema, busyTimeoutMs, logger } = options;
+  if (typeof source === "string") checkConnectionString(source);
   const database = nameOfDatabase(source, schema);
   const onIdleError = (error: Error): void => {
     logger.debug({ database, error: String(error) }, "an idle connection to PostgreSQL was closed");

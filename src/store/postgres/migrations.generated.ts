@@ -335,6 +335,15 @@ CREATE TABLE :"schema".langgraph_leftovers (
   PRIMARY KEY (thread, rewind_id)
 );
 
+-- Each transaction leaves a mark here with a number of its own, and removes the one of its process's last transaction. If the
+-- connection is lost during COMMIT, the mark tells whether it was carried out. With "done" 0 it stands for a transaction that wasn't,
+-- and never will be: its own mark would be a second one. Marks of processes that have ended are removed after a day.
+CREATE TABLE :"schema".langgraph_commits (
+  number  bigint PRIMARY KEY,
+  done    bigint NOT NULL CHECK (done IN (0, 1)),
+  made_at timestamptz NOT NULL DEFAULT now()
+);
+
 -- Rows that are updated in place have room to stay on their page, so that no index must be changed (HOT).
 ALTER TABLE :"schema".langgraph_threads SET (fillfactor = 50);
 ALTER TABLE :"schema".langgraph_runs SET (fillfactor = 50);
