@@ -31,8 +31,9 @@ const LONGEST_PAUSE_MS = 1_000;
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
 
+/** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
-  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`;
+  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
 
 /**
  * PostgreSQL over a pool of connections. Each transaction takes a connection of its own, so reads don't hold up writes.
