@@ -56,7 +56,7 @@ export interface Dialect {
     | undefined;
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
-  /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. */
+  /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. Turns always have one. */
   readonly rowid: string | undefined;
 }
 

@@ -58,7 +58,7 @@ export class StaleFacts extends Error {
 
 /** The connection was lost after a commit had been sent. */
 export class CommitInDoubt extends Error {
-  /** @param isCommitted asks the database. Needed only for a transaction that wrote no thread's row, which would tell. */
+  /** @param isCommitted asks the database. An engine without it is asked for the rows of the threads that the transaction wrote. */
   constructor(
     override readonly cause: unknown,
     readonly isCommitted?: () => Promise<boolean>,

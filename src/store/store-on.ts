@@ -42,8 +42,9 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
     program: work,
     name,
-    // Outcomes and marks identify their effect by its id.
-    details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell?.(subject) : subject),
+    // Outcomes and marks identify their effect by its id. Outcomes come with the row as it was read.
+    details: (...[subject, more]) =>
+      detailsOf(typeof subject === "string" ? (effectToTell?.(subject) ?? (Object(more) as { seen?: unknown }).seen) : subject),
   });
   /** Commits before it returns, with everything that was handed in before. */
   const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {

@@ -637,6 +637,15 @@ export interface DeltaHistory extends ReadParts {
   seeds: ReadonlyMap<string, StoredValue>;
 }
 
+/** A turn with all that its state is made of. */
+export interface LoggedTurn {
+  turn: TurnRow;
+  /** The parts that a recorded turn's state refers to, by address. */
+  chunks: ReadonlyMap<string, string>;
+  /** The checkpoint that it started from, if its state is that one's. @throws what reading it threw */
+  checkpoint: () => StoredCheckpoint | undefined;
+}
+
 /**
  * When a save is committed. `now`: before the call returns, unless another process holds the lock. `boundary`: at the end of the
  * macrotask, together with everything handed in by then. Wait for the promise to know that it's committed.
