@@ -31,6 +31,16 @@ export interface MovedRow {
   lists?: ReadonlyMap<string, string>;
 }
 
+/** What is remembered of a thread's lists while its rows are read for a database with other keys. Private to the store. */
+export interface MovedLists {
+  readonly isPrivate: true;
+  /** Notes rewinds, and what their archives have of lists. All are noted before the first manifest is read. */
+  note(row: MovedRow): void;
+}
+
+/** What a database with other keys needs to know of a thread's values. */
+export type MovedKind = "values" | "archives";
+
 /** How far the rows of a thread were read. */
 export interface MoveCursor {
   step: number;

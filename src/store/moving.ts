@@ -1,6 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { TurnsError, type TurnsErrorCode } from "../errors";
-import type { Arrival, Departure, MovedRow, MovedTo } from "./moves";
+import { ValueTranslation } from "./moved-values";
+import type { Arrival, Departure, MoveCursor, MovedRow, MovedTo } from "./moves";
 import { mismatch, threadExists } from "./move-failures";
 import { fieldOf, ALL_TABLES } from "./tables";
 import type { Lease, Store } from "./store";
@@ -106,15 +107,17 @@ async function released({ from, here }: MoveOrder, id: string): Promise<void> {
  */
 async function copied(order: MoveOrder, departure: Departure, arrival: Arrival): Promise<number> {
   const { from, to, threadId } = order;
-  const written = new Digests();
   const source = { threadId, thread: departure.row.thread };
-  for await (const rows of pagesOf(from, source)) {
-    for (const row of rows) written.add(row);
-    await to.saveMoved(arrival, rows);
+  const translation = order.isTranslated ? await translationOf(order, departure) : undefined;
+  const written = new Digests();
+  for await (const rows of pagesOf((cursor) => from.rowsToMove(source, cursor, translation?.lists))) {
+    const moved = translation === undefined ? rows : rows.map((row) => translation.row(row));
+    for (const row of moved) written.add(row);
+    await to.saveMoved(arrival, moved);
     order.onProgress?.({ threadId, phase: "copying", rows: written.rows });
   }
   const read = new Digests();
-  for await (const rows of pagesOf(to, arrival)) {
+  for await (const rows of pagesOf((cursor) => to.rowsToMove(arrival, cursor))) {
     for (const row of rows) read.add(row);
     order.onProgress?.({ threadId, phase: "comparing", rows: read.rows });
   }
@@ -123,14 +126,35 @@ async function copied(order: MoveOrder, departure: Departure, arrival: Arrival):
   return written.rows + departure.small.length;
 }
 
-async function* pagesOf(store: Store, at: { threadId: string; thread: number }): AsyncGenerator<MovedRow[]> {
-  let page = await store.rowsToMove(at);
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
+async function translationOf(
+  { from, to, threadId }: MoveOrder,
+  { row: { thread }, small }: Departure,
+): Promise<ValueTranslation> {
+  const source = { threadId, thread };
+  const lists = await from.listsToMove();
+  for (const row of small) lists.note(row);
+  const translation = new ValueTranslation(to, threadId, lists);
+  for (const part of ["values", "archives"] as const) {
+    for await (const rows of pagesOf((cursor) => from.partToMove(source, part, cursor))) {
+      for (const row of rows) {
+        translation.learn(row);
+        lists.note(row);
+      }
+    }
+  }
+  translation.learned();
+  return translation;
+}
+
+async function* pagesOf(read: (cursor?: MoveCursor) => ReturnType<Store["rowsToMove"]>): AsyncGenerator<MovedRow[]> {
+  let page = await read();
   for (;;) {
     if (page.rows.length > 0) yield page.rows;
     if (page.next === undefined) return;
     // Timers and I/O of the process run between two pieces.
     await new Promise((resolve) => setImmediate(resolve));
-    page = await store.rowsToMove(at, page.next);
+    page = await read(page.next);
   }
 }
 

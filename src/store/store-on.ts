@@ -151,6 +151,8 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     destination: async (...args) => read((await import("./ops/moves")).destination)(...args),
     isHeldBy: async (...args) => read((await import("./ops/moves")).isHeldBy)(...args),
     rowsToMove: async (...args) => read((await import("./ops/move-rows")).rowsToMove)(...args),
+    partToMove: async (...args) => read((await import("./ops/move-rows")).partToMove)(...args),
+    listsToMove: async () => new (await import("./ops/move-lists")).ListsOfThread(),
     beginArrival: async (...args) => write((await import("./ops/moves")).beginArrival)(...args),
     saveMoved: async (...args) => write((await import("./ops/moves")).saveMoved, "move-rows")(...args),
     abandonArrival: async (...args) => write((await import("./ops/moves")).abandonArrival)(...args),

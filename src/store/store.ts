@@ -2,7 +2,7 @@ import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { Verification } from "./integrity";
-import type { Arrival, Departure, Destination, MoveCursor, MovedRow, MovedTo } from "./moves";
+import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
@@ -857,7 +857,14 @@ export interface Store {
   rowsToMove(
     at: Pick<Arrival, "threadId" | "thread">,
     cursor?: MoveCursor,
+    lists?: MovedLists,
   ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  partToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    part: MovedKind,
+    cursor?: MoveCursor,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  listsToMove(): Awaitable<MovedLists>;
   beginArrival(lease: Lease, archives: readonly string[]): Awaitable<Arrival>;
   saveMoved(arrival: Arrival, rows: readonly MovedRow[]): Awaitable<void>;
   abandonArrival(arrival: Arrival): Awaitable<void>;

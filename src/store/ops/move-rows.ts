@@ -1,14 +1,16 @@
 import { corrupted } from "../refusals";
-import type { MoveCursor, MovedRow } from "../moves";
+import type { MoveCursor, MovedKind, MovedLists, MovedRow } from "../moves";
 import { mapped, type Program } from "../program";
 import { ALL_ROWS, type AnyRows, ARCHIVED_ROWS } from "../rows";
 import type { Session } from "../session";
 import { firstSeq, SPAN } from "../spans";
-import { ALL_TABLES, ARCHIVE, type Column, fieldOf, RUNS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
+import { ALL_TABLES, ARCHIVE, CHUNKS, type Column, fieldOf, RUNS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
 import { type ArchivedRow, verifyArchived } from "./archive";
 import { parseManifest } from "./heads";
+import { ListsOfThread } from "./move-lists";
 import { manifestText } from "./put-checkpoint";
 import { type AnyRow, archivedRow, archivedText, openedRow, rowsNamed } from "./row-references";
+import { threadOrSignpost } from "./thread-rows";
 
 /** Rows may have large contents. */
 const PAGE = 64;
@@ -32,9 +34,6 @@ export interface Numbered {
   threadId: string;
   thread: number;
 }
-
-/** What is looked up for rows that lead to lists. */
-export type ListsOf = (session: Session, row: MovedRow) => Program<ReadonlyMap<string, string>>;
 
 const OF_ARCHIVE = ARCHIVED_ROWS.select(`WHERE rewind_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ${PAGE}`);
 const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
@@ -67,10 +66,15 @@ function rowsOf(table: Table): AnyRows {
   return rows;
 }
 
+/** Where the values are, and where the archives of rewinds begin. */
+const STEP_OF_VALUES = BY_NUMBER.findIndex(({ name }) => name === CHUNKS.name);
+const STEP_OF_ARCHIVES = BY_NUMBER.length;
+
 /**
  * Some rows of a thread, opened and verified.
  *
- * @param lists adds what its manifest leads to
+ * @param cursor where to continue; or only the values, or only the archives of rewinds
+ * @param lists adds digests of what its manifest leads to
  * @returns the rows, and where to continue; undefined behind the last one
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
@@ -78,17 +82,28 @@ export function* rowsToMove(
   session: Session,
   at: Numbered,
   cursor: MoveCursor = { step: 0, after: [] },
-  lists?: ListsOf,
+  lists?: MovedLists,
 ): Program<{ rows: MovedRow[]; next: MoveCursor | undefined }> {
   const step = STEPS[cursor.step];
   const { rows, next } = step === undefined ? yield* archivedPage(session, at, cursor) : yield* pageOf(session, at, step, cursor);
-  if (lists === undefined) return { rows, next };
-  return {
-    rows: yield* mapped(rows, function* (row) {
-      return { ...row, lists: yield* lists(session, row) };
-    }),
-    next,
-  };
+  const key = lists && (yield* threadOrSignpost(session, at.threadId));
+  if (!(lists instanceof ListsOfThread) || key === undefined) return { rows, next };
+  const withLists = yield* mapped(rows, function* (row) {
+    return { ...row, lists: yield* lists.of(session, key, row) };
+  });
+  return { rows: withLists, next };
+}
+
+/** {@link rowsToMove} of the values, or of the archives, alone. */
+export function* partToMove(
+  session: Session,
+  at: Numbered,
+  part: MovedKind,
+  cursor?: MoveCursor,
+): Program<{ rows: MovedRow[]; next: MoveCursor | undefined }> {
+  const step = part === "values" ? STEP_OF_VALUES : STEP_OF_ARCHIVES;
+  const { rows, next } = yield* rowsToMove(session, at, cursor ?? { step, after: [] });
+  return { rows, next: next?.step === step ? next : undefined };
 }
 
 function* pageOf(session: Session, at: Numbered, { rows, query, by }: Step, { step, after }: MoveCursor): Program<Page> {
