@@ -1,8 +1,11 @@
 import type { TurnSaver, TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { TurnSaver as SqliteSaver } from "../../src/index";
+import { answer, at, input, secretGraph } from "../support/enc-graph";
+import { Deeds } from "../support/eff-world";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { undosOf } from "../support/undo-world";
 
 /** A database that threads can be in. */
 export interface Place {
@@ -64,4 +67,20 @@ function withoutNumbers(value: unknown): unknown {
 /** What verify finds wrong. */
 export async function problemsIn(saver: TurnSaver): Promise<unknown> {
   return (await saver.verify()).problems;
+}
+
+/** Tasks with effects, a person's answers, rewinds that keep archives, names, and checkpoints that were pruned. */
+export async function lived(saver: TurnSaver): Promise<void> {
+  const graph = secretGraph(saver);
+  for (const mode of ["go", "ask"] as const) await graph.invoke(input(mode, "first"), at("t"));
+  await graph.invoke(answer, at("t"));
+  await saver.names.set({ threadId: "t" }, "good");
+  const tasks = (await saver.turns.tasks("t")).map(({ taskId }) => taskId);
+  await graph.invoke(input("go", "rewound"), at("t"));
+  await graph.invoke(input("go", "rewound too"), at("t"));
+  const undos = undosOf(new Deeds());
+  const last = (await saver.turns.tasks("t")).map(({ taskId }) => taskId).at(-2)!;
+  await saver.rewind({ threadId: "t", toTask: last }, undos);
+  await saver.rewind({ threadId: "t", toTask: tasks.at(-1)! }, undos);
+  await graph.invoke(input("ask", "after"), at("t"));
 }

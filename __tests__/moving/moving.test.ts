@@ -3,7 +3,7 @@ import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { answer, at, input, KEY, secretGraph } from "../support/enc-graph";
 import { choresOn, config, type Deed, undone, undosOf } from "../support/undo-world";
 import { Deeds, refusal } from "../support/eff-world";
-import { newPlace, openAt, type Place, problemsIn, toldOf, WAYS } from "./move-world";
+import { lived, newPlace, openAt, type Place, problemsIn, toldOf, WAYS } from "./move-world";
 
 const OTHER_KEY = Buffer.from("1177c90ab3fe5d62480199aabbccddeeff11223344556677886b1f0c93d2a4e5", "hex").toString("base64");
 
@@ -17,22 +17,6 @@ function opened(place: Place, options: object = {}): TurnSaver {
   const saver = openAt(place, options);
   savers.push(saver);
   return saver;
-}
-
-/** Tasks with effects, a person's answers, rewinds that keep archives, names, and checkpoints that were pruned. */
-async function lived(saver: TurnSaver): Promise<void> {
-  const graph = secretGraph(saver);
-  for (const mode of ["go", "ask"] as const) await graph.invoke(input(mode, "first"), at("t"));
-  await graph.invoke(answer, at("t"));
-  await saver.names.set({ threadId: "t" }, "good");
-  const tasks = (await saver.turns.tasks("t")).map(({ taskId }) => taskId);
-  await graph.invoke(input("go", "rewound"), at("t"));
-  await graph.invoke(input("go", "rewound too"), at("t"));
-  const undos = undosOf(new Deeds());
-  const last = (await saver.turns.tasks("t")).map(({ taskId }) => taskId).at(-2)!;
-  await saver.rewind({ threadId: "t", toTask: last }, undos);
-  await saver.rewind({ threadId: "t", toTask: tasks.at(-1)! }, undos);
-  await graph.invoke(input("ask", "after"), at("t"));
 }
 
 describe.each(WAYS)("a %s and a %s", (kind, other) => {

@@ -215,12 +215,8 @@ export function* deletionOf(session: Session, threadId: string): Program<number>
   return (yield* tombstoneOf(session, threadId))?.deletedAt ?? 0;
 }
 
-/** @throws {TurnsError} THREAD_MOVED also while the thread is moving */
 export function* foundBy(session: Session, threadId: string): Program<{ deletion: number; epoch: number }> {
-  const deletion = yield* deletionOf(session, threadId);
-  const row = (yield* threadKey(session, threadId))?.row;
-  if (row?.movedTo !== undefined) throw threadMoved(row);
-  return { deletion, epoch: row?.epoch ?? 0 };
+  return { deletion: yield* deletionOf(session, threadId), epoch: (yield* threadKey(session, threadId))?.row.epoch ?? 0 };
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
