@@ -1,7 +1,8 @@
-import type { TurnSaver, TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { START, StateGraph } from "@langchain/langgraph";
+import { effect, type TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { TurnSaver as SqliteSaver } from "../../src/index";
 import { answer, at, input, secretGraph } from "../support/enc-graph";
-import { Deeds } from "../support/eff-world";
+import { Deeds, Log } from "../support/eff-world";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
@@ -83,4 +84,28 @@ export async function lived(saver: TurnSaver): Promise<void> {
   await saver.rewind({ threadId: "t", toTask: last }, undos);
   await saver.rewind({ threadId: "t", toTask: tasks.at(-1)! }, undos);
   await graph.invoke(input("ask", "after"), at("t"));
+}
+
+/** first → second, which has an effect and then may crash → third */
+export function agentOn(saver: TurnSaver, ledger: Deeds, crash: () => void = () => undefined) {
+  const node =
+    (name: string, work: () => Promise<void> = async () => undefined) =>
+    async () => {
+      ledger.do(`node ${name}`);
+      await work();
+      return { log: [name] };
+    };
+  const second = async (): Promise<void> => {
+    await effect("charge", async () => ledger.do("charge"), { undo: false });
+    crash();
+  };
+  const graph = new StateGraph(Log)
+    .addNode("first", node("first"))
+    .addNode("second", node("second", second))
+    .addNode("third", node("third"))
+    .addEdge(START, "first")
+    .addEdge("first", "second")
+    .addEdge("second", "third")
+    .compile({ checkpointer: saver });
+  return saver.attach(graph);
 }

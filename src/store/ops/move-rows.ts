@@ -166,21 +166,20 @@ function archivedToMove(session: Session, at: Numbered, archived: ArchivedRow): 
  * @param at the thread here
  */
 export function* saveMovedRows(session: Session, at: Numbered, moved: readonly MovedRow[]): Program {
-  for (const row of moved) {
-    const rows = rowsNamed(row.table) as AnyRows;
-    const fields = renumbered(rows.table, row.fields, (seq) => fromNumber(at, seq));
-    const values = rows.values(session.sealing, at, fields as never);
-    if (row.archived === undefined) yield* session.run(rows.insert, ...values);
+  const stored = new Map<string, readonly string[]>();
+  for (const { table, fields, archived } of moved) {
+    const rows = rowsNamed(table) as AnyRows;
+    const values = rows.values(session.sealing, at, renumbered(rows.table, fields, (seq) => fromNumber(at, seq)) as never);
+    if (archived === undefined) yield* session.run(rows.insert, ...values);
     else {
-      const columns = Object.keys(rows.table.columns);
-      const all: Record<string, AnyRow[string]> = {};
-      // Columns that somebody else has added here are empty.
-      for (const column of yield* session.engine.columnsOf(row.table)) all[column] = values[columns.indexOf(column)] ?? null;
-      const archived = { ...row.archived, threadId: at.threadId, tbl: row.table, row: archivedText(all) };
-      yield* session.run(
-        ARCHIVED_ROWS.insert,
-        ...ARCHIVED_ROWS.values(session.sealing, { thread: null, threadId: at.threadId }, archived),
-      );
+      const columns = stored.get(table) ?? (yield* session.engine.columnsOf(table));
+      stored.set(table, columns);
+      const described = Object.keys(rows.table.columns);
+      // Columns that somebody else has added here stay empty.
+      const row = Object.fromEntries(columns.map((column) => [column, values[described.indexOf(column)] ?? null]));
+      const { threadId } = at;
+      const kept = { ...archived, threadId, tbl: table, row: archivedText(row) };
+      yield* session.run(ARCHIVED_ROWS.insert, ...ARCHIVED_ROWS.values(session.sealing, { thread: null, threadId }, kept));
     }
   }
 }
