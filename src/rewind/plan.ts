@@ -210,6 +210,7 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
  * - `failed`: it didn't happen
  * - `inherited`: its thread is a copy, and the side effect belongs to the source
  * - `missing`: it has no undo; `unregistered`: this process hasn't defined it, so its undo is unknown
+ * - `ambiguous`: this process has defined it several times, and doesn't know whose undo is the right one
  * - `in-doubt`: nobody knows whether it happened, and its undo isn't for such effects
  * - `undo-in-doubt`: its undo was called with an unknown outcome, has no probe, and can't be called again
  * - `running`: somebody is performing it now
@@ -222,6 +223,7 @@ export type UndoVerdict =
   | "inherited"
   | "missing"
   | "unregistered"
+  | "ambiguous"
   | "in-doubt"
   | "undo-in-doubt"
   | "running";

@@ -78,7 +78,7 @@ function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownE
   }
   if (definition?.find !== undefined) return "probe";
   if (idempotent) return "key";
-  return definition === undefined ? "maybe-probe" : "person";
+  return definition === undefined || definition.isAmbiguous ? "maybe-probe" : "person";
 }
 
 /** Adds how the status prints itself, without making that part of the data. */
