@@ -40,7 +40,10 @@ export function poolOn(url: string, schema: string): Pool {
 }
 
 export type Own = { pool: Pool; direct: Pool; name: string };
-function onPostgres({ pool, direct, name }: Own, rest: Pick<Bank, "charge" | "refund" | "adapter"> & { close?: () => unknown }): Bank {
+function onPostgres(
+  { pool, direct, name }: Own,
+  rest: Pick<Bank, "charge" | "refund" | "adapter"> & { close?: () => unknown },
+): Bank {
   const adapter = (options?: DialectOptions) => rest.adapter({ schema: name, ...options });
   const sql = async (statement: string) => (await direct.query(statement)).rows;
   return {
