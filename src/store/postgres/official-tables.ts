@@ -144,14 +144,14 @@ class OfficialTables implements OfficialSource {
       return result;
     } finally {
       this.#frozen = undefined;
-      // Whoever gets it next must not be in this transaction.
+      // The next one to get it must not be in this transaction.
       connection.release(!isOver);
     }
   }
 
   async #connected(): Promise<Connection> {
     try {
-      return await Connection.from(this.pool, ANSWER_WITHIN_MS);
+      return await Connection.from(this.pool, ANSWER_WITHIN_MS, ANSWER_WITHIN_MS);
     } catch (error) {
       throw translated(error, this.file);
     }
