@@ -1,5 +1,5 @@
 import type { Dialect } from "./dialect";
-import type { Execute, Program, Statement } from "./program";
+import type { Execute, Program } from "./program";
 import type { Awaitable } from "./store";
 
 /**
