@@ -7,6 +7,8 @@ export type { EncryptionOption, KeyProvider } from "./sealing";
 export type { Logger } from "./logger";
 export type { AttachOptions } from "./turns/attach";
 export type { EffectEvent, SaverEvents } from "./events";
+export type { Changes, FollowRequest } from "./follow";
+export type { Change } from "./store/changes";
 export type { Page } from "./page";
 export type { ThreadSummary } from "./threads";
 export type { Turn } from "./turns/turn";

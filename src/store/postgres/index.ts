@@ -10,6 +10,7 @@ import type { Program } from "../program";
 import type { PgPool } from "./driver";
 import { PostgresEngine, quoted } from "./engine";
 import { checkSchema, migrate } from "./migrate";
+import { Notifications } from "./hints";
 import { nameOfDatabase, openPool } from "./pool";
 import { unlockDatabase } from "./unlock";
 
@@ -22,6 +23,8 @@ export interface PostgresStoreOptions {
   migrate: "auto" | "never";
   /** How long a transaction is tried again, in milliseconds. */
   busyTimeoutMs: number;
+  /** Tells other processes of commits, and hears of theirs. */
+  notify: boolean;
   encryption?: EncryptionOption;
   logger: Logger;
 }
@@ -47,7 +50,11 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
     opening.on("error", onIdleError);
     return opening;
   };
-  const engine = new PostgresEngine(() => (pool ??= opened()), { name: database, schema, busyTimeoutMs });
+  const notifications = options.notify ? new Notifications(() => (pool ??= opened()), schema, logger) : undefined;
+  const engine = new PostgresEngine(() => (pool ??= opened()), {
+    ...{ name: database, schema, busyTimeoutMs },
+    onCommitted: () => notifications?.committed(),
+  });
   const session = new Session(engine, options.encryption === undefined ? plainSealing : undefined);
   engine.prepareWith(async () => {
     const place = { database, schema };
@@ -60,6 +67,7 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
     await queue.behind(() => undefined);
+    notifications?.close();
     await engine.close();
     const ended = await pool?.catch(() => undefined);
     if (ended === undefined) return;
@@ -76,6 +84,7 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
     checkpointLog: () => undefined,
     vacuumFully: () => queue.behind(() => vacuumed(engine, schema)),
     backUp: () => Promise.reject(noBackups(database)),
+    ...(notifications === undefined ? {} : { listen: (onHint: () => void) => notifications.listen(onHint) }),
     close: () => {
       void closed();
     },
