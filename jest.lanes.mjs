@@ -12,6 +12,7 @@ export const POSTGRES_SUITES = [
   "langgraph/conformance",
   "retention/tombstones",
   "runner/requirements-*",
+  "turns/follow",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

@@ -95,7 +95,7 @@ async function takeUntil(
 }
 
 const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
-function graphOn(saver: TurnSaver, body: () => Promise<unknown> = async () => undefined): GraphRunner<any, any> {
+function graphOn(saver: TurnSaver, body: () => Promise<unknown> = async () => undefined): GraphRunner<any> {
   const graph = new StateGraph(State)
     .addNode("a", async () => {
       await body();
@@ -107,8 +107,8 @@ function graphOn(saver: TurnSaver, body: () => Promise<unknown> = async () => un
 }
 
 test("S10.4 a follower of a killed and resumed writer is told everything once, over its own reconnects", async () => {
-  const steps = 25;
-  for (let round = 0; round < runs(2, 20); round += 1) {
+  const steps = 15;
+  for (let round = 0; round < runs(1, 20); round += 1) {
     const path = tempFile();
     const setting = open(path);
     await setting.setup();
@@ -239,10 +239,10 @@ test("S10.4 rewind, taking it back, prune, deletion and a new thread of the same
   };
   for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
   await until("checkpoint 7");
-  const rewound = await writer.rewind({ threadId: "t", toTaskId: "two" } as never);
+  const rewound = await writer.rewind({ threadId: "t", toTask: "two" });
   await until("rewind done");
   const middle = await takeUntil(reader, { threadId: "t", from: "start" }, (change) => change.kind === "rewind");
-  await writer.rewinds.takeBack((rewound as { rewindId: string }).rewindId);
+  await writer.rewinds.takeBack(rewound.rewindId!);
   await until("rewind taken-back");
   await writer.prune({ threadId: "t", keepLast: 1 });
   await until("pruned");
@@ -278,8 +278,8 @@ test("S10.4 a cursor from before a rewind, its take-back and a prune is told of 
   for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
   const { length } = (await saver.turns.list("t")) as unknown[];
   const cursor = await takeUntil(saver, { threadId: "t", from: "start" }, (change) => lineOf(change) === "checkpoint 7");
-  const { rewindId } = (await saver.rewind({ threadId: "t", toTaskId: "one" } as never)) as unknown as { rewindId: string };
-  await saver.rewinds.takeBack(rewindId);
+  const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
+  await saver.rewinds.takeBack(rewindId!);
   await saver.prune({ threadId: "t", keepTasks: 2 });
   await runner.invoke({ log: ["four"] }, { threadId: "t", taskId: "four" });
   const told: string[] = [];
