@@ -14,7 +14,7 @@ export interface FollowRequest {
   /** One thread or several, which need not exist yet. Default: all threads of the database. */
   threadId?: string | readonly string[];
   /** The `cursor` of an earlier follower of the same threads: it continues behind the last change that one has given. */
-  after?: string;
+  after?: string | undefined;
   /** Where to begin without `after`: `"now"` (default), `"start"` for all that is saved, or the `seq` of a row of the one thread. */
   from?: "now" | "start" | number;
   /** Ends the loop. */
@@ -48,12 +48,17 @@ const PACE: Pace = { shortestMs: 100, longestMs: 1_000, cheapMs: 50, hintedMs: 5
  * The changes of one thread come in their order, each once. Between threads there is no order.
  */
 export class Changes implements AsyncIterableIterator<Change> {
+  /**
+   * Resolves when the database has said where `"now"` is: nothing that is saved from then on is missed.
+   * @throws {TurnsError} STORE_UNAVAILABLE
+   */
+  readonly ready: Promise<void>;
   readonly #store: Store;
   readonly #threadIds: readonly string[] | undefined;
   readonly #signal: AbortSignal | undefined;
   readonly #pace: Pace;
   readonly #places = new Map<number, Place>();
-  #started: Promise<void>;
+  #hasStarted = false;
   #found: FoundChange[] = [];
   #hasMore = false;
   #isDone = false;
@@ -76,17 +81,18 @@ export class Changes implements AsyncIterableIterator<Change> {
     for (const place of after === undefined ? [] : placesOf(after)) {
       if (this.#threadIds?.includes(place.threadId) !== false) this.#places.set(place.thread, place);
     }
-    // At once, so that what is saved between this call and the first look isn't lost.
-    this.#started = after === undefined && from !== "start" ? this.#start(from) : Promise.resolve();
-    this.#started.catch(() => undefined);
+    this.ready = this.#start(after === undefined && from !== "start" ? from : undefined);
+    // `next` throws it too.
+    this.ready.catch(() => undefined);
     if (signal?.aborted === true) this.#stop();
   }
 
   /**
    * Where this follower is: behind the last change that it has given. Pass it as `after` to continue there, in this process or in
-   * another one. It grows by about 100 characters for each followed thread.
+   * another one. It grows by about 100 characters for each followed thread. Undefined until {@link ready}.
    */
-  get cursor(): string {
+  get cursor(): string | undefined {
+    if (!this.#hasStarted) return undefined;
     return Buffer.from(JSON.stringify([...this.#places.values()].map(written))).toString("base64url");
   }
 
@@ -112,7 +118,7 @@ export class Changes implements AsyncIterableIterator<Change> {
 
   async #next(): Promise<IteratorResult<Change, undefined>> {
     try {
-      await this.#started;
+      await this.ready;
       while (!this.#isDone) {
         const found = this.#found.shift();
         if (found !== undefined) {
@@ -133,9 +139,12 @@ export class Changes implements AsyncIterableIterator<Change> {
     return { done: true, value: undefined };
   }
 
-  async #start(from: "now" | number): Promise<void> {
+  /** @param from undefined if the places are known */
+  async #start(from: "now" | number | undefined): Promise<void> {
     const after = typeof from === "number" ? from : undefined;
-    for (const place of await this.#store.standing(this.#threadIds, after)) this.#places.set(place.thread, place);
+    const places = from === undefined ? [] : await this.#store.standing(this.#threadIds, after);
+    for (const place of places) this.#places.set(place.thread, place);
+    this.#hasStarted = true;
   }
 
   /** @returns whether there was anything */

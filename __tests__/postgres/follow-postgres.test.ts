@@ -52,6 +52,7 @@ test("S10.4 where notifications don't arrive (PgBouncer in transaction mode), a 
     const [writer, follower] = [open(pooler.url, schema, { notify: true }), open(pooler.url, schema, { notify: true })];
     await writer.setup();
     const changes = follower.follow();
+    await changes.ready;
     const told: string[] = [];
     const following = (async () => {
       for await (const change of changes) if (told.push(change.threadId) === 20) break;
@@ -72,6 +73,7 @@ test("S10.4 connections that are cut, again and again, make a follower neither m
   await writer.setup();
   const told: number[] = [];
   const changes = follower.follow({ threadId: "t" });
+  await changes.ready;
   const following = (async () => {
     for await (const { seq } of changes) if (told.push(seq) === 60) break;
   })();
@@ -100,6 +102,7 @@ test("S10.4 a server that is away for longer than busyTimeoutMs ends the loop, a
   const [writer, follower] = [open(direct(), schema), open(proxy.url, schema, { busyTimeoutMs: 200 })];
   await writer.setup();
   const changes = follower.follow({ threadId: "t" });
+  await changes.ready;
   await save(writer, "t");
   expect((await changes.next()).done).toBe(false);
   proxy.incoming = "refuse";
@@ -124,6 +127,7 @@ test("S10.4 while nothing is saved, a look is one round trip for all followed th
   await writer.setup();
   for (let thread = 0; thread < 5; thread += 1) await save(writer, `t${thread}`);
   const changes = follower.follow({ threadId: ["t0", "t1", "t2", "t3", "t4", "t5"] });
+  await changes.ready;
   const next = changes.next();
   await new Promise((resolve) => setTimeout(resolve, 500));
   proxy.reset();

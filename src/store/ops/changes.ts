@@ -15,7 +15,7 @@ import { REWIND_ROWS } from "../rows";
  */
 
 /** How many rows of each table are read at once. */
-const ROWS_AT_ONCE = 500;
+const ROWS_AT_ONCE = 250;
 /** How many rows of a thread are watched that may change in place. The oldest are given up: they have stayed as they are for long. */
 const OPEN_MAX = 1_000;
 
