@@ -1,7 +1,6 @@
-import { Changes } from "../../src/follow";
 import type { Change } from "../../src/index";
 import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "../../src/postgres/index";
-import { internalsOf } from "../../src/testing-internal";
+import { Changes, internalsOf } from "../../src/testing-internal";
 import { schemaAt } from "../support/open-saver";
 import { type Pooler, startPgBouncer } from "../support/postgres/pgbouncer";
 import { PostgresProxy } from "../support/postgres/proxy";

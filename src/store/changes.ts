@@ -1,5 +1,3 @@
-import type { TurnStatus, TurnType } from "./store";
-
 interface Named {
   threadId: string;
   /** Where the changed row is in the order of its thread. It is the `seq` that `saver.turns.list` and others give for it. */
@@ -10,7 +8,7 @@ interface Named {
 export interface TurnChange extends Named {
   kind: "turn";
   id: string;
-  turnType: TurnType;
+  turnType: "Thought" | "Action";
   nodeName: string;
   taskId: string;
   createdAt: Date;
@@ -21,7 +19,7 @@ export interface TurnChange extends Named {
   step: number;
   attempt: number;
   /** Only Actions have one. */
-  status: TurnStatus | undefined;
+  status: "ok" | "error" | "interrupted" | "handoff" | undefined;
   /** For an Action: whether LangGraph skips this node task on resume. An Action may come a second time, when it is settled. */
   durable: boolean;
 }
@@ -120,7 +118,7 @@ export interface ChangesQuery {
 export interface FoundChanges {
   /** In the order of each thread. */
   found: readonly FoundChange[];
-  /** Where threads stand of which there is nothing more to tell: behind {@link found}. */
+  /** Where threads stand that nothing is told about. */
   places: readonly Place[];
   /** There is more than was read at once. */
   hasMore: boolean;

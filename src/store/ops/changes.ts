@@ -10,8 +10,8 @@ import { toRewind, type RawRewind, type StoredRewind } from "./rewind-records";
 import { REWIND_ROWS } from "../rows";
 
 /*
- * What a follower reads. Contents aren't read, so neither are checksums verified: a change is a notice, and whoever relies on a row
- * reads it.
+ * What a follower reads. Contents aren't read, so neither are checksums verified: a change is a notice. To rely on a
+ * row, read it.
  */
 
 /** How many rows of each table are read at once. */
@@ -173,7 +173,7 @@ interface Changed {
   from: Place;
 }
 
-/** @returns the rows behind places, by thread; `horizon` is the last seq of which all rows were read */
+/** @returns the rows behind places, by thread; `horizon` is the last seq up to which all rows were read */
 function* rowsBehind(session: Session, changed: readonly Changed[]): Program<{ rows: Map<number, Row[]>; horizon: number }> {
   const seqs = list(changed.map(({ from }) => from.seq));
   const idOf = new Map(changed.map(({ row }) => [row.thread, row.thread_id]));
@@ -259,7 +259,7 @@ class ThreadChanges {
     this.#tell({ kind: "pruned", threadId, seq: this.#from.seq, prunedSeq }, place);
   }
 
-  /** A rewind that is taken back or abandoned keeps its seq. What comes back isn't told again. */
+  /** A rewind that is taken back or abandoned keeps its seq. What is restored isn't told again. */
   #rewindRows(): Row[] {
     const rewinds = this.#rewinds ?? [];
     const begun = rewinds

@@ -36,7 +36,7 @@ export class Notifications {
   #areHeard = false;
   #again: NodeJS.Timeout | undefined;
   #isClosed = false;
-  #opening: Promise<void> | undefined;
+  #isOpen = false;
 
   constructor(pool: () => Awaitable<PgPool>, schema: string, log: Logger) {
     this.#pool = pool;
@@ -58,7 +58,7 @@ export class Notifications {
     // One each, though two may be the same function.
     const listener = (): void => onHint();
     this.#listeners.add(listener);
-    this.#opening ??= this.#open();
+    this.#open();
     const areHeard = (): boolean => this.#areHeard;
     return {
       get areHeard() {
@@ -91,10 +91,17 @@ export class Notifications {
     }
   }
 
+  #open(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    void this.#listen();
+  }
+
   /** Listens on a connection of its own, and tries whether a notification from another one arrives. */
-  async #open(): Promise<void> {
+  async #listen(): Promise<void> {
     try {
       const client = await (await this.#pool()).connect();
+      if (this.#listeners.size === 0) return client.release();
       this.#client = client;
       const heard = client as unknown as Listening;
       const nonce = randomUUID();
@@ -126,7 +133,7 @@ export class Notifications {
     this.#release();
     if (this.#listeners.size === 0 || this.#isClosed) return;
     this.#again = later(() => {
-      if (this.#listeners.size > 0) this.#opening ??= this.#open();
+      if (this.#listeners.size > 0) this.#open();
     }, AGAIN_MS);
     this.#again.unref();
   };
@@ -135,7 +142,7 @@ export class Notifications {
     const client = this.#client;
     this.#client = undefined;
     this.#areHeard = false;
-    this.#opening = undefined;
+    this.#isOpen = false;
     never(this.#again);
     if (client === undefined) return;
     const heard = client as unknown as Listening;
