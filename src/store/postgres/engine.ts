@@ -16,6 +16,8 @@ export interface PostgresEngineOptions {
   schema: string;
   /** How long a transaction is tried again while others hold its locks or the server can't be reached, in milliseconds. */
   busyTimeoutMs: number;
+  /** Called when a transaction that wrote was committed. */
+  onCommitted?: () => void;
 }
 
 /**
@@ -51,6 +53,7 @@ export class PostgresEngine implements Engine {
   readonly #translator: Translator;
   readonly #busyTimeoutMs: number;
   readonly #texts: ReturnType<typeof textsOf>;
+  readonly #onCommitted: (() => void) | undefined;
   /** Numbers of this engine's transactions, unlike those of all others. */
   #number = randomBytes(8).readBigInt64BE() >> 8n;
   /** The last one that was committed. */
@@ -60,7 +63,7 @@ export class PostgresEngine implements Engine {
   #prepare: (() => Promise<void>) | undefined;
   #prepared: Promise<void> | undefined;
 
-  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs }: PostgresEngineOptions) {
+  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs, onCommitted }: PostgresEngineOptions) {
     this.name = name;
     this.#pool = pool;
     this.#schema = quoted(schema);
@@ -68,6 +71,7 @@ export class PostgresEngine implements Engine {
     this.#translator = new Translator(this.#schema);
     this.#texts = textsOf(this.#schema);
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#onCommitted = onCommitted;
   }
 
   get open(): boolean {
@@ -107,7 +111,9 @@ export class PostgresEngine implements Engine {
 
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
   async write<T>(program: () => Program<T>): Promise<T> {
-    return this.#underway(() => this.#retried(() => this.#written(program())));
+    const value = await this.#underway(() => this.#retried(() => this.#written(program())));
+    this.#onCommitted?.();
+    return value;
   }
 
   async read<T>(program: () => Program<T>): Promise<T> {
