@@ -1,6 +1,7 @@
 import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
+import type { Inspection } from "./inspection";
 import type { Verification } from "./integrity";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
@@ -867,6 +868,9 @@ export interface Store {
    * @throws THREAD_NOT_FOUND
    */
   startVerify(threadId: string | undefined, isGraph: (digest: string, document: string) => boolean): Awaitable<Verification>;
+
+  /** For the command line and the viewer. */
+  readonly inspect: Inspection;
 
   /**
    * Copies the database as it is at one moment, while others continue to save.

@@ -1,5 +1,10 @@
 import type { Dialect } from "../dialect";
 
+const SETTINGS = [
+  ...["server_version", "synchronous_commit", "fsync", "full_page_writes", "max_connections"],
+  ...["autovacuum", "default_transaction_isolation", "server_encoding", "TimeZone"],
+];
+
 /** @param schema quoted */
 export function postgresDialect(schema: string): Dialect {
   const numbers = `${schema}.langgraph_thread_numbers`.replaceAll("'", "''");
@@ -23,6 +28,7 @@ export function postgresDialect(schema: string): Dialect {
       ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value ->> 0 ELSE m.value #>> '{}' END"),
     entry: (manifest, channel) => ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value::text END"),
     json: undefined,
+    settings: `SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")}) ORDER BY name`,
     rowsAtMost: () => "",
     rowid: undefined,
     texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,

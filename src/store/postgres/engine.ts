@@ -16,6 +16,8 @@ export interface PostgresEngineOptions {
   schema: string;
   /** How long a transaction is tried again while others hold its locks or the server can't be reached, in milliseconds. */
   busyTimeoutMs: number;
+  /** Every transaction is READ ONLY, so the server refuses what would change anything. */
+  readOnly?: boolean;
 }
 
 /**
@@ -46,6 +48,7 @@ export class PostgresEngine implements Engine {
   readonly #schema: string;
   readonly #translator: Translator;
   readonly #busyTimeoutMs: number;
+  readonly #isReadOnly: boolean;
   /** Numbers of this engine's transactions, unlike those of all others. */
   #number = randomBytes(8).readBigInt64BE() >> 8n;
   readonly #underWay = new Set<Promise<unknown>>();
@@ -53,13 +56,14 @@ export class PostgresEngine implements Engine {
   #prepare: (() => Promise<void>) | undefined;
   #prepared: Promise<void> | undefined;
 
-  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs }: PostgresEngineOptions) {
+  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs, readOnly = false }: PostgresEngineOptions) {
     this.name = name;
     this.#pool = pool;
     this.#schema = quoted(schema);
     this.dialect = postgresDialect(this.#schema);
     this.#translator = new Translator(this.#schema);
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#isReadOnly = readOnly;
   }
 
   get open(): boolean {
@@ -159,6 +163,7 @@ export class PostgresEngine implements Engine {
   }
 
   async #written<T>(program: Program<T>): Promise<T> {
+    if (this.#isReadOnly) return this.#attempt(program, READING);
     const number = String((this.#number += 1n));
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
     const limits = { text: LIMITS, values: [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs), number] };

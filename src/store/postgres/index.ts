@@ -22,6 +22,8 @@ export interface PostgresStoreOptions {
   migrate: "auto" | "never";
   /** How long a transaction is tried again, in milliseconds. */
   busyTimeoutMs: number;
+  /** Every transaction is READ ONLY, and the schema is only checked. */
+  readOnly?: boolean;
   encryption?: EncryptionOption;
   logger: Logger;
 }
@@ -35,7 +37,7 @@ export interface PostgresStore extends Store {
 
 /** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed. */
 export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
-  const { schema, busyTimeoutMs, logger } = options;
+  const { schema, busyTimeoutMs, logger, readOnly = false } = options;
   const database = nameOfDatabase(source, schema);
   const onIdleError = (error: Error): void => {
     logger.debug({ database, error: String(error) }, "an idle connection to PostgreSQL was closed");
@@ -47,14 +49,14 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
     opening.on("error", onIdleError);
     return opening;
   };
-  const engine = new PostgresEngine(() => (pool ??= opened()), { name: database, schema, busyTimeoutMs });
+  const engine = new PostgresEngine(() => (pool ??= opened()), { name: database, schema, busyTimeoutMs, readOnly });
   const session = new Session(engine, options.encryption === undefined ? plainSealing : undefined);
   engine.prepareWith(async () => {
     const place = { database, schema };
     await engine.connected((connection) =>
-      options.migrate === "auto" ? migrate(connection, place) : checkSchema(connection, place),
+      options.migrate === "auto" && !readOnly ? migrate(connection, place) : checkSchema(connection, place),
     );
-    await unlockDatabase(engine, session, options.encryption);
+    await unlockDatabase(engine, session, options.encryption, readOnly);
   });
   const queue = new CommitQueue(session);
   let closing: Promise<void> | undefined;
