@@ -1,5 +1,6 @@
-import type { EffectRow } from "./effects";
-import type { Awaitable, CheckpointHead, RewindRow, RunRow, TurnRow } from "./store";
+/*
+ * What {@link Inspection} tells: rows and sums for people who look into a database.
+ */
 
 /** A thread in a list: its row, and when something was last saved on it. Only counts and times, so no row is verified. */
 export interface ThreadActivity {
@@ -54,32 +55,4 @@ export interface StoredText {
   id?: string;
   /** The name of the node, or of the effect. */
   name?: string;
-}
-
-/** What people look for in a database, over all threads or in one. Nothing here changes anything. Pages are ordered by key. */
-export interface Inspection {
-  /** A page of all threads, by id. */
-  activity(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadActivity[]>;
-  /** The marks of all runs, live or not. */
-  runs(): Awaitable<readonly RunRow[]>;
-  unfinishedRewinds(): Awaitable<readonly RewindRow[]>;
-  /** A page of the effects with an unknown outcome, and of those whose undo failed or is in doubt, by seq. */
-  openEffects(query: { afterSeq: number; limit: number }): Awaitable<readonly EffectRow[]>;
-  /** Threads with a question or an error that a node left on a checkpoint, by id. A later answer may have settled it. */
-  threadsWithSpecialWrites(query: { after: string; limit: number }): Awaitable<readonly string[]>;
-  /** The newest turns up to a seq, newest first. */
-  turnsBefore(query: { threadId: string; beforeSeq: number; limit: number }): Awaitable<readonly TurnRow[]>;
-  /** The newest turn of each of these node tasks. */
-  turnsOfNodeTasks(threadId: string, nodeTaskIds: readonly string[]): Awaitable<readonly TurnRow[]>;
-  /** Which node tasks wrote to which channels on a checkpoint. */
-  writers(threadId: string, ns: string, checkpointId: string): Awaitable<readonly Writer[]>;
-  tableSizes(): Awaitable<readonly TableSize[]>;
-  /** The largest threads, largest first. */
-  threadSizes(limit: number): Awaitable<readonly ThreadSize[]>;
-  /** How much is stored for the channels of a checkpoint, by channel. */
-  channelSizes(head: CheckpointHead): Awaitable<ReadonlyMap<string, StoredSize>>;
-  /** A page of a thread's texts of one kind, opened and verified, by seq. */
-  texts(query: { threadId: string; kind: StoredText["kind"]; afterSeq: number; limit: number }): Awaitable<readonly StoredText[]>;
-  /** What the database and its server are set to, by name. */
-  settings(): Awaitable<Readonly<Record<string, string>>>;
 }
