@@ -30,6 +30,13 @@ export function whole(text: string): number {
   throw new InvalidArgumentError("Give a whole number.");
 }
 
+/** Milliseconds. */
+export function duration(text: string): number {
+  const ms = parsedDuration(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError("Give a duration like 90m, 12h or 7d.");
+}
+
 /** A time: a date, or how long ago it was. */
 export function pastTime(text: string): Date {
   const ms = parsedDuration(text);

@@ -2,6 +2,7 @@ import { Argument, Command, CommanderError, Option } from "commander";
 import type { TurnSaverOptions } from "../options";
 import { nearestName } from "../unknown-option";
 import type { CommandSpec } from "./command";
+import { BACKUP, type ChangeOptions, CHANGES } from "./commands/changes";
 import { DOCTOR, SIZE, TOKENS, VERIFY } from "./commands/database";
 import { EFFECTS, REWINDS } from "./commands/effects";
 import { INBOX, OVERVIEW, STATUS, THREADS } from "./commands/threads";
@@ -17,7 +18,7 @@ declare const TURNS_VERSION: string | undefined;
 /** What only looks: it opens the database read-only, and never migrates it. */
 const READING: readonly CommandSpec[] = [
   ...[THREADS, STATUS, LOG, SHOW, STATE, DIFF, BLAME, GREP],
-  ...[EFFECTS, INBOX, REWINDS, SIZE, TOKENS, VERIFY, DOCTOR],
+  ...[EFFECTS, INBOX, REWINDS, SIZE, TOKENS, VERIFY, DOCTOR, BACKUP],
 ];
 
 const EXAMPLES = [
@@ -67,14 +68,18 @@ function assembled(exitWith: (code: number) => void): Command {
     .exitOverride()
     .configureOutput({ outputError: (text, print) => print(text.replace(/^error: /, "turns: ")) })
     .showSuggestionAfterError();
-  const act = (spec: CommandSpec) => answering(spec, { readOnly: true }, exitWith);
+  const act = (spec: CommandSpec) => answering(spec, () => ({ readOnly: true }), exitWith);
+  const change = ({ yes, dryRun }: ChangeOptions): TurnSaverOptions => ({ readOnly: yes !== true || dryRun === true });
   program.action(async (name: string | undefined, options: Options) => {
     if (name !== undefined) throw unknownCommand(name, program);
     await act(OVERVIEW)([], options);
   });
-  for (const spec of READING) add(program, spec, act(spec));
+  for (const spec of READING) add(program, spec, act(spec), "To look:");
+  for (const spec of CHANGES)
+    add(program, spec, answering(spec, change, exitWith), "To change something, after a plan and --yes:");
   program
     .command("completion")
+    .helpGroup("To look:")
     .summary("a script that completes commands and options in your shell")
     .addArgument(new Argument("<shell>").choices(SHELLS))
     .addHelpText("before", `Examples:\n${SHELLS.map((shell) => `  turns completion ${shell}`).join("\n")}\n`)
@@ -84,8 +89,14 @@ function assembled(exitWith: (code: number) => void): Command {
 
 type Act = (args: readonly string[], options: Options) => Promise<void>;
 
-function add(program: Command, { name, args = "", summary, examples, options = [] }: CommandSpec, act: Act): void {
-  const command = program.command(`${name} ${args}`.trim()).summary(summary).description(`${summary}.`);
+function add(program: Command, { name, args = "", summary, examples, options = [] }: CommandSpec, act: Act, group: string): void {
+  const [last = "", outer] = name.split(" ").reverse();
+  const parent =
+    outer === undefined
+      ? program
+      : (program.commands.find((one) => one.name() === outer) ??
+        program.command(outer).helpGroup(group).summary(`${outer} ${last}: ${summary}`));
+  const command = parent.command(`${last} ${args}`.trim()).helpGroup(group).summary(summary).description(`${summary}.`);
   command.addHelpText("before", `Examples:\n${examples.map((line) => `  ${line}`).join("\n")}\n`);
   for (const [flags, meaning, parse] of options) {
     const option = new Option(flags, meaning);
@@ -97,9 +108,9 @@ function add(program: Command, { name, args = "", summary, examples, options = [
   });
 }
 
-function answering(spec: CommandSpec, how: TurnSaverOptions, exitWith: (code: number) => void): Act {
+function answering(spec: CommandSpec, how: (options: object) => TurnSaverOptions, exitWith: (code: number) => void): Act {
   return async (args, options) => {
-    const saver = await opened(options, how);
+    const saver = await opened(options, how(options));
     try {
       const answer = await spec.run(saver, args, options);
       write(answer, options);

@@ -63,7 +63,7 @@ const STEPS: readonly (readonly [seconds: number, unit: string])[] = [
   [31_557_600, "y"],
   [86_400, "d"],
   [3_600, "h"],
-  [60, "m"],
+  [60, "min"],
   [1, "s"],
 ];
 

@@ -62,7 +62,7 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
     const threads = [...new Set(stale.map(({ threadId }) => threadId))];
     find(
       "advice",
-      `${stale.length} runs stopped without saying so, on ${named(threads)}.`,
+      `${stale.length === 1 ? "A run" : `${stale.length} runs`} stopped without saying so, on ${named(threads)}.`,
       "turns status THREAD says what they were doing, and whether you can resume.",
     );
   }
@@ -80,7 +80,7 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
   if (doubts.length > 0)
     find(
       "problem",
-      `${doubts.length} effects are in doubt, on ${named([...new Set(doubts.map(({ threadId }) => threadId))])}.`,
+      `${doubts.length === 1 ? "An effect is" : `${doubts.length} effects are`} in doubt, on ${named([...new Set(doubts.map(({ threadId }) => threadId))])}.`,
       "turns effects --in-doubt lists them.",
     );
   return { database: store.name, node: process.version, settings, bytes, freeBytes, findings };

@@ -25,7 +25,7 @@ export interface SearchRequest {
 }
 
 const PAGE = 200;
-const AROUND = 60;
+const AROUND = 40;
 const KINDS = ["value", "turn", "effect", "write"] as const;
 
 /**

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { BaseTurnSaver } from "../base-saver";
 import { describe, TurnsError } from "../errors";
 import { internalsOf } from "../internals";
@@ -194,8 +195,29 @@ async function changeOf(
   const ids = [...new Set(writers.map(({ nodeTaskId }) => nodeTaskId))];
   const turns = await store.inspect.turnsOfNodeTasks(threadId, ids);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId, turn]));
-  const nodes = ids.map((id) => nodeOf(turnOf.get(id)));
-  return blamed(head, after, before, nodes);
+  const isInput = parent.source === "input" && turns.length === 0;
+  const change = blamed(
+    isInput ? { ...head, source: "input" } : head,
+    after,
+    before,
+    isInput ? [] : ids.map((id) => nodeOf(turnOf.get(id))),
+  );
+  return change.change === "changed" ? { ...change, ...(await appendedIn(saver, head, parent, channel)) } : change;
+}
+
+/** Whether a list only grew, although it isn't stored as one, or not as the same one. */
+async function appendedIn(
+  saver: BaseTurnSaver,
+  head: CheckpointHead,
+  parent: CheckpointHead,
+  channel: string,
+): Promise<Partial<Blame>> {
+  const [was, is] = await Promise.all(
+    [parent, head].map(async (at) => plain((await valuesOf(saver, only(at, [channel])))[channel])),
+  );
+  if (!Array.isArray(was) || !Array.isArray(is) || is.length <= was.length) return {};
+  if (!isDeepStrictEqual(is.slice(0, was.length), was)) return {};
+  return { change: "appended", elements: [was.length, is.length] };
 }
 
 function nodeOf(turn: TurnRow | undefined): Blame["nodes"][number] {

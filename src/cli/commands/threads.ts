@@ -190,7 +190,7 @@ function resumeText({ resume, threadId, questions, inDoubt }: ThreadReport, look
     questions.length > 0
       ? `await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer }) })`
       : `await runner.resume({ threadId: ${thread} })`;
-  const settle = inDoubt[0] === undefined ? [] : [`Settle: turns effects resolve ${inDoubt[0].id} done|not-done`];
+  const settle = inDoubt[0] === undefined ? [] : [`Settle: turns effect resolve ${inDoubt[0].id} done --yes (or not-done)`];
   return [
     `${word}: ${oneLine(why)}.`,
     ...(kept.length > 0 ? [`Kept: ${oneLine(names(kept))}.`] : []),
