@@ -3,7 +3,7 @@
  * for each set of entries that share it. Then it shortens the names of variables inside functions, which makes the package a sixth smaller. The names
  * that stack traces show, of functions, classes and modules' own values, stay.
  */
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import commonjs from "@rollup/plugin-commonjs";
@@ -83,3 +83,8 @@ await bundle.write({
   },
 });
 await bundle.close();
+for (const name of PROGRAMS) {
+  const file = join(DIST, `${name}.js`);
+  await writeFile(file, (await readFile(file, "utf8")).replace(/\/\/# sourceMappingURL=.*\n?/, ""));
+  await rm(`${file}.map`);
+}

@@ -299,8 +299,8 @@ describe("conventions", () => {
     expect(bash.stdout.trim()).toBe("blame");
   });
 
-  test("S10.1 the schema in docs is the one that these tests hold (else: npx tsx __tests__/cli/write-schema.ts)", () => {
-    expect(readFileSync(path.join(__dirname, "..", "..", "docs", "command-line.schema.json"), "utf8")).toBe(schemaText());
+  test("S10.1 the schema in etc is the one that these tests hold (else: npx tsx __tests__/cli/write-schema.ts)", () => {
+    expect(readFileSync(path.join(__dirname, "..", "..", "etc", "command-line.schema.json"), "utf8")).toBe(schemaText());
   });
 
   test("S10.1 content can't do anything to the terminal, and wide characters count twice", () => {

@@ -20,7 +20,7 @@ import {
 } from "../../src/testing-internal";
 
 /*
- * The JSON documents of `turns`, by command. `docs/command-line.schema.json` is written from them:
+ * The JSON documents of `turns`, by command. `etc/command-line.schema.json` is written from them:
  * `npx tsx __tests__/cli/write-schema.ts`. Fields are only added to a format.
  */
 
@@ -268,6 +268,7 @@ export function schemaText(): string {
   const commands = Object.entries(SHAPES).map(([name, shape]) => {
     const schema = z.toJSONSchema(shape, {
       io: "output",
+      reused: "ref",
       override: ({ jsonSchema }) => {
         if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
       },
@@ -280,5 +281,5 @@ export function schemaText(): string {
     title: "The JSON documents of the program turns, by command",
     $defs: Object.fromEntries(commands) as object,
   };
-  return `${JSON.stringify(all)}\n`;
+  return `${JSON.stringify(all, undefined, 1)}\n`;
 }

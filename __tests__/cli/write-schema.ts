@@ -3,4 +3,4 @@ import path from "node:path";
 import { schemaText } from "./shapes";
 
 /** Writes the JSON schema of the command line: `npx tsx __tests__/cli/write-schema.ts`. */
-writeFileSync(path.join("docs", "command-line.schema.json"), schemaText());
+writeFileSync(path.join("etc", "command-line.schema.json"), schemaText());

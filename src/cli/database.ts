@@ -59,7 +59,7 @@ export async function opened(options: DatabaseOptions, how: TurnSaverOptions): P
 async function isOurs(file: string, options: DatabaseOptions): Promise<boolean> {
   try {
     const saver = await open(file, options, { readOnly: true });
-    await saver.close();
+    await closed(saver);
     return true;
   } catch (error) {
     // Our file, to be opened with its keys or with another version.
@@ -91,9 +91,15 @@ async function connected(saver: BaseTurnSaver): Promise<void> {
   try {
     await saver.setup();
   } catch (error) {
-    await saver.close();
+    await closed(saver);
     throw error;
   }
+}
+
+/** PostgreSQL's connections take a moment, which its own saver tells. */
+export async function closed(saver: BaseTurnSaver): Promise<void> {
+  const closing: unknown = saver.close();
+  await closing;
 }
 
 /** Keys come from the environment or from a file: what is typed stays in the shell's history. */

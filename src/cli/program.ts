@@ -8,7 +8,7 @@ import { EFFECTS, REWINDS } from "./commands/effects";
 import { INBOX, OVERVIEW, STATUS, THREADS } from "./commands/threads";
 import { BLAME, DIFF, GREP, LOG, SHOW, STATE } from "./commands/turns";
 import { completionOf, SHELLS } from "./completion";
-import { type DatabaseOptions, isPlace, opened } from "./database";
+import { closed, type DatabaseOptions, isPlace, opened } from "./database";
 import { DONE, exitCodeOf, INTERRUPTED, messageOf, UsageError, WRONG_USAGE } from "./exit";
 import { type OutputOptions, write } from "./output";
 
@@ -116,7 +116,7 @@ function answering(spec: CommandSpec, how: (options: object) => TurnSaverOptions
       write(answer, options);
       exitWith(answer.exit ?? DONE);
     } finally {
-      await saver.close();
+      await closed(saver);
     }
   };
 }

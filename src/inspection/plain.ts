@@ -10,7 +10,8 @@ export function plain(value: unknown, depth = 0): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : { $number: String(value) };
   if (typeof value === "bigint") return { $bigint: String(value) };
-  if (typeof value !== "object") return value === undefined ? null : { [`$${typeof value}`]: String(value) };
+  if (typeof value !== "object")
+    return value === undefined ? null : { [`$${typeof value}`]: typeof value === "symbol" ? value.toString() : "" };
   if (depth >= DEEPEST) return { $cut: "deeper values aren't shown" };
   if (Array.isArray(value)) return Array.from(value, (item) => plain(item, depth + 1));
   return known(value, depth) ?? plainRecord(value, depth);
@@ -32,7 +33,7 @@ function known(value: object, depth: number): unknown {
       ...(cause !== undefined && { cause: plain(cause, depth + 1) }),
     };
   }
-  return message(value as Partial<MessageLike>, depth);
+  return message(value, depth);
 }
 
 /** The part of LangChain's messages that people look at. */

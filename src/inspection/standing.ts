@@ -170,10 +170,11 @@ interface HeadState extends Pick<Standing, "questions" | "failures" | "next"> {
 
 /** Reads only the channels that tell what comes next, not the state. */
 async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState> {
-  const { store, readHead } = internalsOf(saver);
+  const internals = internalsOf(saver);
+  const { store } = internals;
   const query = { checkpointId: undefined, beforeId: undefined, isOfRun: false, after: undefined, limit: 1 };
   const [head] = await store.listCheckpoints({ threadId, ns: "", ...query });
-  const tuple = head && (await readHead(withoutState(head)));
+  const tuple = head && (await internals.readHead(withoutState(head)));
   if (tuple === undefined) return { questions: [], failures: [], next: [], isUnfinished: undefined };
   const { checkpoint, metadata, pendingWrites = [] } = tuple;
   const planned = metadata === undefined ? [] : plannedTasks("", checkpoint, metadata);

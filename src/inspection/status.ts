@@ -59,7 +59,7 @@ export async function reportOf(saver: BaseTurnSaver, threadId: string): Promise<
   const nodes = await runNodesOf(saver, threadId, run);
   const completed = nodes.completed.map(doneOf);
   const failed = nodes.failed.map((outcome) => ({ ...doneOf(outcome), error: outcome.error ?? { name: "Error", message: "" } }));
-  const all = [...completed, ...failed, ...nodes.waiting.map(doneOf)];
+  const all = [...nodes.completed, ...nodes.failed, ...nodes.waiting].map(doneOf);
   const last = all.reduce<NodeDone | null>((newest, node) => (newest === null || node.at >= newest.at ? node : newest), null);
   const resume = verdictOf(standing, completed);
   const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);

@@ -141,7 +141,7 @@ export const VERIFY = command({
         signal: stop.signal,
         onProgress: ({ table: next, checked }) => {
           progress(
-            `${count(Object.values(checked).reduce((sum, rows) => sum + rows, 0))} rows checked${next === undefined ? "" : `, now ${next}`}`,
+            `${count(Object.values<number>({ ...checked }).reduce((sum, rows) => sum + rows, 0))} rows checked${next === undefined ? "" : `, now ${next}`}`,
           );
         },
       });
