@@ -208,14 +208,14 @@ module.exports = {
       name: "nobody-knows-import",
       severity: "error",
       comment: "src/import/ is an entry of its own: it knows the core, and importing the root doesn't load it.",
-      from: { path: "^src/", pathNot: "^src/import/" },
+      from: { path: "^src/", pathNot: "^src/(import|cli)/" },
       to: { path: "^src/import/" },
     },
     {
       name: "nobody-knows-maintenance",
       severity: "error",
       comment: "src/maintenance/ is an entry of its own: it knows the core, and importing the root doesn't load it.",
-      from: { path: "^src/", pathNot: "^src/maintenance/" },
+      from: { path: "^src/", pathNot: "^src/(maintenance|cli)/" },
       to: { path: "^src/maintenance/" },
     },
     {

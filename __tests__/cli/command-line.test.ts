@@ -10,6 +10,9 @@ import { builtProgram, told, type Told } from "./built";
 import { makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
 
+// Each command is a process of its own.
+jest.setTimeout(120_000);
+
 /** The program `turns` as it is built, on a database with a thread in each state. */
 const path0 = tempFile();
 let program = "";
@@ -45,7 +48,7 @@ beforeAll(async () => {
     env: { ...process.env, NODE_OPTIONS: "" },
   });
   expect(killed.signal).toBe("SIGKILL");
-}, 180_000);
+}, 400_000);
 
 describe("each command", () => {
   /** What each command finds here, beyond its shape. */
@@ -419,7 +422,7 @@ describe("what changes something", () => {
     const saver = openSaver(path1);
     await makeThreads(saver);
     await (saver.close() as unknown);
-  }, 60_000);
+  }, 120_000);
 
   test("S10.1 shows its plan and does nothing without --yes: exit code 4, or 0 for --dry-run", async () => {
     const commands: readonly [keyof typeof SHAPES, string[]][] = [

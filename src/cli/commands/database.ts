@@ -157,7 +157,7 @@ export const VERIFY = command({
 const SHOWN = 20;
 
 function verifyText({ ok, done, threads, checked, problems, problemCount, remarks }: VerifyReport, look: Look): string {
-  const counts = Object.entries(checked).filter(([, rows]) => rows > 0);
+  const counts = Object.entries<number>({ ...checked }).filter(([, rows]) => rows > 0);
   const verdict = !done
     ? "Stopped before the end."
     : ok

@@ -224,7 +224,7 @@ const BLAME_COLUMNS: readonly Column<Blame>[] = [
 export const BLAME = command<{ limit?: number }>({
   name: "blame",
   args: "<thread> <channel>",
-  summary: "which node of which turn wrote a channel",
+  summary: "the node and the turn that wrote a channel",
   examples: ["turns blame order-17 messages", "turns blame order-17 total --limit 1", "turns blame order-17 messages --json"],
   options: [["--limit <n>", "at most so many changes (default 50)", whole]],
   run: async (saver, [thread = "", channel = ""], { limit }) => {
