@@ -40,7 +40,7 @@ import type { Page, PageOptions } from "./page";
 import type { Store } from "./store/store";
 import { listThreads, type ThreadSummary } from "./threads";
 import { beginTracing, checkpointAttributes, configAttributes, storeSpan } from "./tracing";
-import { deltaHistoryOf, readTuple, type TupleParts } from "./tuples";
+import { deltaHistoryOf, readListed, readTuple, type TupleParts } from "./tuples";
 import { attachRecorder, type AttachOptions } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
 import type { Draining } from "./turns/draining";
@@ -126,9 +126,9 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.#beginnings = parts.beginnings;
     this.#saving = parts.saving;
     this.#seen = parts.seen;
-    keepInternals(this, internalsFrom(parts, options));
+    keepInternals(this, { ...internalsFrom(parts, options), readHead: (head) => readListed(this.#tupleParts(), head) });
     this.#draining = parts.draining;
-    this.#space.tidy();
+    if (!options.readOnly) this.#space.tidy();
   }
 
   /**

@@ -194,6 +194,21 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       return queue.readCommitted((on) => changesBehind(on, query));
     },
     version: () => session.engine.version?.(),
+    inspect: {
+      activity: async (...args) => read((await import("./ops/inspect")).activity)(...args),
+      runs: async () => read((await import("./ops/inspect")).allRuns)(),
+      unfinishedRewinds: async () => read((await import("./ops/inspect")).unfinishedRewinds)(),
+      openEffects: async (...args) => read((await import("./ops/inspect")).openEffects)(...args),
+      threadsWithSpecialWrites: async (...args) => read((await import("./ops/inspect")).threadsWithSpecialWrites)(...args),
+      turnsBefore: async (...args) => read((await import("./ops/inspect")).turnsBefore)(...args),
+      turnsOfNodeTasks: async (...args) => read((await import("./ops/inspect")).turnsOfNodeTasks)(...args),
+      writers: async (...args) => read((await import("./ops/inspect")).writers)(...args),
+      tableSizes: async () => read((await import("./ops/inspect")).tableSizes)(),
+      threadSizes: async (...args) => read((await import("./ops/inspect")).threadSizes)(...args),
+      channelSizes: async (...args) => read((await import("./ops/inspect")).channelSizes)(...args),
+      texts: async (...args) => read((await import("./ops/inspect")).texts)(...args),
+      settings: async () => read((await import("./ops/inspect")).settings)(),
+    },
     committed: () => queue.behind(() => undefined),
     get open() {
       return session.engine.open;

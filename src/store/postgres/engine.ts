@@ -18,6 +18,8 @@ export interface PostgresEngineOptions {
   busyTimeoutMs: number;
   /** Called when a transaction that wrote was committed. */
   onCommitted?: () => void;
+  /** Every transaction is READ ONLY, so the server refuses what would change anything. */
+  readOnly?: boolean;
 }
 
 /**
@@ -54,6 +56,7 @@ export class PostgresEngine implements Engine {
   readonly #busyTimeoutMs: number;
   readonly #texts: ReturnType<typeof textsOf>;
   readonly #onCommitted: (() => void) | undefined;
+  readonly #isReadOnly: boolean;
   /** Numbers of this engine's transactions, unlike those of all others. */
   #number = randomBytes(8).readBigInt64BE() >> 8n;
   /** The last one that was committed. */
@@ -63,7 +66,8 @@ export class PostgresEngine implements Engine {
   #prepare: (() => Promise<void>) | undefined;
   #prepared: Promise<void> | undefined;
 
-  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs, onCommitted }: PostgresEngineOptions) {
+  constructor(pool: () => Awaitable<PgPool>, options: PostgresEngineOptions) {
+    const { name, schema, busyTimeoutMs, readOnly = false, onCommitted } = options;
     this.name = name;
     this.#pool = pool;
     this.#schema = quoted(schema);
@@ -72,6 +76,7 @@ export class PostgresEngine implements Engine {
     this.#texts = textsOf(this.#schema);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#onCommitted = onCommitted;
+    this.#isReadOnly = readOnly;
   }
 
   get open(): boolean {
@@ -180,6 +185,7 @@ export class PostgresEngine implements Engine {
   }
 
   async #written<T>(program: Program<T>): Promise<T> {
+    if (this.#isReadOnly) return this.#attempt(program, READING, COMMIT);
     const number = (this.#number += 1n);
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
     const limits = [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs)];

@@ -26,6 +26,8 @@ export interface PostgresStoreOptions {
   busyTimeoutMs: number;
   /** Tells other processes of commits, and hears of theirs. */
   notify: boolean;
+  /** Every transaction is READ ONLY, and the schema is only checked. */
+  readOnly?: boolean;
   encryption?: EncryptionOption;
   logger: Logger;
 }
@@ -99,7 +101,7 @@ export function openPostgresTurnLog(source: string | PgPool, options: Omit<Postg
 }
 
 function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
-  const { schema, busyTimeoutMs, logger } = options;
+  const { schema, busyTimeoutMs, logger, readOnly = false } = options;
   if (typeof source === "string") checkConnectionString(source);
   const database = nameOfDatabase(source, schema);
   const onIdleError = (error: Error): void => {
@@ -114,16 +116,16 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   };
   const notifications = options.notify ? new Notifications(() => (pool ??= opened()), schema, logger) : undefined;
   const engine = new PostgresEngine(() => (pool ??= opened()), {
-    ...{ name: database, schema, busyTimeoutMs },
+    ...{ name: database, schema, busyTimeoutMs, readOnly },
     onCommitted: () => notifications?.committed(),
   });
   const session = new Session(engine, options.encryption === undefined ? plainSealing : undefined);
   engine.prepareWith(async () => {
     const place = { database, schema };
     await engine.connected((connection) =>
-      options.migrate === "auto" ? migrate(connection, place) : checkSchema(connection, place),
+      options.migrate === "auto" && !readOnly ? migrate(connection, place) : checkSchema(connection, place),
     );
-    await unlockDatabase(engine, session, options.encryption);
+    await unlockDatabase(engine, session, options.encryption, readOnly);
   });
   const queue = new CommitQueue(session);
   let closing: Promise<void> | undefined;
