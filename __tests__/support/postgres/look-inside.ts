@@ -134,7 +134,7 @@ function copied(from: string, to: string): string {
       EXECUTE format('INSERT INTO ${to}.%I OVERRIDING SYSTEM VALUE SELECT * FROM ${from}.%I', name, name);
     END LOOP;
     FOR name, place IN SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '${from}' LOOP
-      EXECUTE format('CREATE SEQUENCE ${to}.%I', name);
+      EXECUTE format('CREATE SEQUENCE IF NOT EXISTS ${to}.%I', name);
       PERFORM setval(format('${to}.%I', name)::regclass, coalesce(place, 1), place IS NOT NULL);
     END LOOP;
   END $copy$`;
