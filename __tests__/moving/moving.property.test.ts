@@ -17,7 +17,7 @@ describe.each([
   ["plain", {}, {}],
   ["encrypted", {}, { encryption: { key: KEY } }],
 ])("to a %s database", (_, options, others) => {
-  test("S9.7 property: random threads, moved there and back, are what the model says, and go on as it does", async () => {
+  test("S9.7 property: random threads, moved there and back, are what the model says, and continue as it does", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { minLength: 5, maxLength: 25 }),
