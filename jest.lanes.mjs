@@ -13,6 +13,7 @@ export const POSTGRES_SUITES = [
   "moving/*",
   "retention/tombstones",
   "runner/requirements-*",
+  "transactions/*",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

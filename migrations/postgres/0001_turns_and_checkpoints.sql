@@ -18,7 +18,7 @@
 --   langgraph_chunks       parts of values, once per thread and content; the SHA-256 address is their checksum
 --   langgraph_lists        list values: a list shares the first `keep` elements of its `base`
 --   langgraph_items        the elements a list owns, by position, each a chunk. A list only ever grows at its end, so every shorter
---                          length of it is an older version of the same value, and appending costs one row whatever the length
+--                          length of it is an older version of the same value, and appending costs one row for any length
 --   langgraph_writes       pending writes, by the checkpoint and node task they belong to
 --   langgraph_checkpoints  the turns: a Thought before and an Action after each attempt of a node task
 --   langgraph_graphs       what a graph was made of when turns were recorded, once per thread and content, to notice that it changed
@@ -215,7 +215,7 @@ CREATE TABLE :"schema".langgraph_graphs (
 );
 CREATE UNIQUE INDEX langgraph_graphs_by_digest ON :"schema".langgraph_graphs (thread, digest);
 
--- One row per effect, updated in place: what happened outside stays true, whatever is rewound here. A rewind deletes the effects that
+-- One row per effect, updated in place: what happened outside stays true after a rewind. A rewind deletes the effects that
 -- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
 -- unless the caller named it); `path` is node_ns without the task ids and `spot` its steps and Sends, by which an effect is found again
 -- when the graph it ran in was started again from scratch. `anchor` is the root checkpoint it ran under, of `anchor_thread` if that is

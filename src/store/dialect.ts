@@ -45,6 +45,8 @@ export interface Dialect {
   /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
   readonly version: (manifest: string, channel: string) => string;
   readonly entry: (manifest: string, channel: string) => string;
+  /** SQL, for a manifest: the addresses of the values that are one chunk each. Undefined where reading them later costs no more. */
+  readonly wholes: ((manifest: string) => string) | undefined;
   /**
    * SQL for archived rows, where JavaScript's numbers can't hold all integers: a row as JSON, with bytes as `{"hex": …}`, and the
    * value of a column in such JSON. Undefined if JavaScript reads and writes the JSON.

@@ -28,11 +28,21 @@ export function unknownThread(threadId: string): TurnsError {
 }
 
 /** For a rewind to a point whose checkpoints were pruned. */
-export function prunedBehind(threadId: string): TurnsError {
+/**
+ * @param toTask the task that contains the target
+ * @param next the first later task that can still be rewound to, if that is known; `isNewest`: nothing comes after it
+ */
+export function prunedBehind(threadId: string, toTask: string, next?: { taskId: string; isNewest: boolean }): TurnsError {
+  const remedy =
+    next === undefined
+      ? "Rewind to a later task."
+      : next.isNewest
+        ? `The checkpoints of all tasks before the newest one, ${describe(next.taskId)}, were pruned, so there is no task to rewind to.`
+        : `The earliest task that you can still rewind to is ${describe(next.taskId)}.`;
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    problem: `Thread ${JSON.stringify(threadId)} can't be rewound that far: the checkpoints of that task were pruned.`,
-    remedy: "Rewind to a later task. Nothing was deleted.",
-    data: { threadId },
+    problem: `Thread ${describe(threadId)} can't be rewound to task ${describe(toTask)}: the checkpoints of that task were pruned.`,
+    remedy: `${remedy} Nothing was deleted.`,
+    data: { threadId, toTask, ...(next !== undefined && { nextTask: next.taskId }) },
   });
 }
 

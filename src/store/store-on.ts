@@ -69,6 +69,14 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     (...args: A) =>
       queue.read((on) => work(on, ...args));
   const atOnce = mark(beginAtOnce, "run-mark");
+  const triedAtOnce = async (...args: Parameters<typeof atOnce>) => {
+    try {
+      return await atOnce(...args);
+    } catch {
+      // A damaged row, or the server: beginning step by step tells.
+      return undefined;
+    }
+  };
   const asked = mark(beginRun, "run-mark");
   const ended = { ...operation(endRun), isLight: true };
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
@@ -134,7 +142,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
     beginRun: async (run, guard, graphRuns = []) => {
-      const begun = session.engine.sendsTogether === true ? await atOnce(run, graphRuns) : undefined;
+      const begun = session.engine.sendsTogether === true ? await triedAtOnce(run, graphRuns) : undefined;
       if (begun === undefined) return void (await asked(run, guard));
       const { found } = begun;
       return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };

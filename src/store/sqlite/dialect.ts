@@ -5,6 +5,7 @@ import { THREADS_MAX } from "../spans";
 export const SQLITE: Dialect = {
   guards: undefined,
   guardsOfNew: undefined,
+  wholes: undefined,
   forUpdate: "",
   forShare: "",
   lockText: undefined,
