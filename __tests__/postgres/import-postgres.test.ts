@@ -28,8 +28,8 @@ beforeAll(async () => {
   await official.setup();
   await fillThreads(official);
 });
-afterEach(async () => {
-  for (const saver of savers.splice(0)) await saver.close();
+afterEach(() => {
+  for (const saver of savers.splice(0)) saver.close();
 });
 afterAll(async () => {
   await pool.query(`DROP SCHEMA "${SCHEMA}" CASCADE`);
@@ -127,13 +127,14 @@ describe.each(TARGETS)("into %s", (_, open) => {
 
   test("S9.7 what can't be imported is refused before anything is written", async () => {
     const saver = opened(open());
-    const from = (source: string | Pool, options: object) => refusal(importOfficialPostgres(saver, source as never, options));
+    const from = (source: string | Pool | number, options: object) =>
+      refusal(importOfficialPostgres(saver, source as string, options));
     expect(await from(pool, { schema: "nowhere" })).toMatchObject({ code: "SCHEMA_CONFLICT" });
     expect(await from("postgresql://nobody:secret@127.0.0.1:1/none", {})).toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect((await from("postgresql://nobody:secret@127.0.0.1:1/none", {})).message).not.toContain("secret");
     expect(await from(pool, { schema: SCHEMA, threads: ["nobody"] })).toMatchObject({ code: "THREAD_NOT_FOUND" });
     expect(await from(pool, { schema: "" })).toMatchObject({ code: "INVALID_OPTION" });
-    expect(await from(7 as never, {})).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await from(7, {})).toMatchObject({ code: "INVALID_OPTION" });
     expect(await from(pool, { shema: "x" })).toMatchObject({ code: "INVALID_OPTION" });
     expect((await saver.listThreads()).length).toBe(0);
   });
@@ -149,7 +150,7 @@ function comparable(tuple: CheckpointTuple | undefined): unknown {
     rest.channel_values = { ...rest.channel_values, [TASKS]: [] };
     rest.channel_versions = {
       ...rest.channel_versions,
-      [TASKS]: Math.max(...(Object.values(rest.channel_versions) as number[])),
+      [TASKS]: Math.max(...Object.values<number>(rest.channel_versions)),
     };
   }
   const parent = tuple.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;

@@ -167,12 +167,12 @@ async function moveOne(
   }
 }
 
-async function held<T>({ hold }: Internals, threadId: string, work: (lease: Lease) => Promise<T>): Promise<T> {
-  const { lease, release } = await hold(threadId);
+async function held<T>(internals: Internals, threadId: string, work: (lease: Lease) => Promise<T>): Promise<T> {
+  const hold = await internals.hold(threadId);
   try {
-    return await work(lease);
+    return await work(hold.lease);
   } finally {
-    await release();
+    await hold.release();
   }
 }
 

@@ -116,7 +116,7 @@ export function* removeLeftovers(session: Session, isAlive: (run: RunRow) => boo
  */
 export function* isGone(session: Session, leftover: Leftover): Program<boolean> {
   const { thread, rewind_id: rewindId } = leftover;
-  // Whoever is writing its rows finishes first.
+  // A process that is writing its rows finishes first.
   yield* session.get(session.locking(IS_LEFT), thread, rewindId);
   // A damaged number must not remove rows of an existing thread or rewind.
   const inUse = (yield* session.get(IN_USE, thread, rewindId)) !== undefined;

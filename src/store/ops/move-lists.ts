@@ -1,6 +1,6 @@
 import { extended, finished, newDigest, type RunningDigest } from "../../values/known";
 import type { MovedLists, MovedRow } from "../moves";
-import { type Program } from "../program";
+import type { Program } from "../program";
 import { corrupted } from "../refusals";
 import type { Session } from "../session";
 import { firstSeq } from "../spans";

@@ -28,7 +28,7 @@ import {
 import { removeThread } from "./threads";
 
 /*
- * A thread moves in these steps, each in transactions of one database. Whatever is interrupted between two of them, the thread can be
+ * A thread moves in these steps, each in transactions of one database. No matter where that is interrupted, the thread can be
  * written in at most one database, and read in at least one. Doing it again continues.
  *
  *   both    a run holds the thread, so that nothing else runs on it

@@ -374,7 +374,7 @@ export function* toRuns(session: Session, rows: readonly RawRun[]): Program<RunR
 export function* showInThread(session: Session, threadId: string): Program {
   if (session.engine.dialect.guards === undefined) return;
   const key = yield* threadOrSignpost(session, threadId);
-  // Nothing is saved on a thread that moves, whatever is remembered of it.
+  // Nothing is saved on a thread that moves, no matter what is remembered of it.
   if (key !== undefined && key.row.movedTo === undefined) key.touch();
 }
 

@@ -145,7 +145,7 @@ class OfficialTables implements OfficialSource {
       return result;
     } finally {
       this.#frozen = undefined;
-      // The next one to get it must not be in this transaction.
+      // The next one that gets it must not be in this transaction.
       connection.release(!isOver);
     }
   }
