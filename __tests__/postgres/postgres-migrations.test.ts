@@ -112,7 +112,7 @@ test("PostgreSQL: a migration that fails leaves the schema as it was; the next o
   const bad: PostgresMigration = { version: 2, name: "bad", sql: 'CREATE TABLE :"schema".two (id int);\nSELECT 1 / 0;\n' };
   const good: PostgresMigration = { version: 2, name: "good", sql: 'CREATE TABLE :"schema".two (id int);\n' };
   const run = async (...migrations: PostgresMigration[]): Promise<void> => {
-    const connection = await Connection.from(pool, 10_000);
+    const connection = await Connection.from(pool, 10_000, 10_000);
     try {
       await migratePostgres(connection, place, migrations);
     } finally {

@@ -164,7 +164,8 @@ CREATE INDEX langgraph_writes_by_checkpoint ON :"schema".langgraph_writes (threa
 --   'update'      what the node returned
 --   'none'        nothing: the saver was told to keep turns without their content
 -- `node_ns` is absent where it is node_name and node_task_id below checkpoint_ns. `graph` is the seq of a row of langgraph_graphs,
--- `fingerprint` that of the node in it, `validation` what a confidence gate found (JSON).
+-- `fingerprint` that of the node in it, `validation` what a confidence gate found (JSON). `rowid`, which SQLite has without saying so, is
+-- the order in which rows were inserted. It's no part of what is copied, archived or checked.
 CREATE TABLE :"schema".langgraph_checkpoints (
   id               text COLLATE "C" PRIMARY KEY,
   graph_id         text COLLATE "C" NOT NULL,
@@ -192,10 +193,11 @@ CREATE TABLE :"schema".langgraph_checkpoints (
   graph            bigint,
   fingerprint      text COLLATE "C",
   validation       text COLLATE "C",
-  checksum         text COLLATE "C"
+  checksum         text COLLATE "C",
+  rowid            bigint GENERATED ALWAYS AS IDENTITY
 );
 -- Which threads have turns of a task or a graph, langgraph_tasks tells: a recorded turn costs no entry of these two.
-CREATE INDEX langgraph_checkpoints_by_graph ON :"schema".langgraph_checkpoints (graph_id) WHERE thread IS NULL;
+CREATE INDEX langgraph_checkpoints_by_graph ON :"schema".langgraph_checkpoints (graph_id, rowid) WHERE thread IS NULL;
 CREATE INDEX langgraph_checkpoints_by_task ON :"schema".langgraph_checkpoints (task_id) WHERE thread IS NULL;
 CREATE INDEX langgraph_checkpoints_by_thread ON :"schema".langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 CREATE INDEX langgraph_checkpoints_by_node_task ON :"schema".langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
@@ -327,6 +329,15 @@ CREATE TABLE :"schema".langgraph_leftovers (
   rewind_id text COLLATE "C" NOT NULL,
   run_id    text COLLATE "C" NOT NULL,
   PRIMARY KEY (thread, rewind_id)
+);
+
+-- Each transaction leaves a mark here with a number of its own, and removes the one of its process's last transaction. If the
+-- connection is lost during COMMIT, the mark tells whether it was carried out. With "done" 0 it stands for a transaction that wasn't,
+-- and never will be: its own mark would be a second one. Marks of processes that have ended are removed after a day.
+CREATE TABLE :"schema".langgraph_commits (
+  number  bigint PRIMARY KEY,
+  done    bigint NOT NULL CHECK (done IN (0, 1)),
+  made_at timestamptz NOT NULL DEFAULT now()
 );
 
 -- Rows that are updated in place have room to stay on their page, so that no index must be changed (HOT).

@@ -12,6 +12,7 @@ import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
+import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
 import { listTasks } from "./ops/tasks";
@@ -41,8 +42,9 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
     program: work,
     name,
-    // Outcomes and marks identify their effect by its id.
-    details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell?.(subject) : subject),
+    // Outcomes and marks identify their effect by its id. Outcomes come with the row as it was read.
+    details: (...[subject, more]) =>
+      detailsOf(typeof subject === "string" ? (effectToTell?.(subject) ?? (Object(more) as { seen?: unknown }).seen) : subject),
   });
   /** Commits before it returns, with everything that was handed in before. */
   const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
@@ -66,6 +68,9 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
       queue.read((on) => work(on, ...args));
+  const atOnce = mark(beginAtOnce, "run-mark");
+  const asked = mark(beginRun, "run-mark");
+  const ended = { ...operation(endRun), isLight: true };
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
   // What few processes do, or seldom, is loaded when it is asked for.
@@ -128,11 +133,16 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
-    beginRun: mark(beginRun, "run-mark"),
+    beginRun: async (run, guard, graphRuns = []) => {
+      const begun = session.engine.sendsTogether === true ? await atOnce(run, graphRuns) : undefined;
+      if (begun === undefined) return void (await asked(run, guard));
+      const { found } = begun;
+      return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };
+    },
     beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
-    endRun: mark(endRun),
+    endRun: (runId, when = "now") => (when === "boundary" ? queue.later(ended, runId) : queue.unsynced(ended, runId)),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     prunedSeq: read(prunedSeq),

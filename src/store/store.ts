@@ -618,6 +618,15 @@ export interface FileSpace {
   givesBack: boolean;
 }
 
+/** What a run found on its thread in the transaction that marked it. */
+export interface FoundAtStart {
+  /** As {@link Store.foundBy} tells them. */
+  deletion: number;
+  epoch: number;
+  /** The newest root checkpoint, as {@link Store.getCheckpoint} reads it. */
+  checkpoint(remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
+}
+
 export interface DeltaHistory extends ReadParts {
   /**
    * In replay order: oldest checkpoint first, and within a checkpoint as `compareWrites` orders them. Includes writes to other
@@ -626,6 +635,15 @@ export interface DeltaHistory extends ReadParts {
   writes: readonly (StoredWrites & { channel: string })[];
   /** The stored value of the nearest ancestor that has one, by channel. */
   seeds: ReadonlyMap<string, StoredValue>;
+}
+
+/** A turn with all that its state is made of. */
+export interface LoggedTurn {
+  turn: TurnRow;
+  /** The parts that a recorded turn's state refers to, by address. */
+  chunks: ReadonlyMap<string, string>;
+  /** The checkpoint that it started from, if its state is that one's. @throws what reading it threw */
+  checkpoint: () => StoredCheckpoint | undefined;
 }
 
 /**
@@ -809,16 +827,20 @@ export interface Store {
   /**
    * Marks a thread as running. `guard` gets the existing marks, in the transaction. If it throws, the run is refused. The marks
    * that it returns are cleared together with their leases, in case one of those runs is still alive.
+   *
+   * @param graphRuns the graph runs that begin
+   * @returns what else the run asks for at its start, where asking again costs a round trip
    */
   beginRun(
     run: RunRow,
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
-  ): Awaitable<void>;
+    graphRuns?: readonly string[],
+  ): Awaitable<FoundAtStart | undefined>;
   /** @returns the runs whose mark is still there */
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
   checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
-  endRun(runId: string): Awaitable<void>;
+  endRun(runId: string, when?: When): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;

@@ -60,6 +60,8 @@ export class ThreadFacts {
   readonly lists = new Recent<number, number>(LISTS);
   /** The seqs of graphs by digest. */
   readonly graphs = new Map<string, number>();
+  /** Whether the thread has no other graphs. */
+  areGraphsKnown = false;
 }
 
 /** The newest entries of a map. */

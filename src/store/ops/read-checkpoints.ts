@@ -1,4 +1,4 @@
-import { type Program, mapped } from "../program";
+import { type Program, mapped, type Statement } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
@@ -6,6 +6,7 @@ import { refuseBack } from "./paging";
 import type {
   Remembered,
   StoredCheckpoint,
+  StoredWrites,
   CheckpointPlace,
   CheckpointQuery,
   ListedHead,
@@ -16,7 +17,7 @@ import type {
 import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
-import { liveWrites } from "./put-writes";
+import { liveWrites, type RawWrites, WRITE_PLACES, writesIn } from "./put-writes";
 import { threadKey, threadIdOf } from "./thread-rows";
 import { ChunkReader, readList } from "./values";
 
@@ -34,6 +35,7 @@ export function* getCheckpoint(
   checkpointId: string | undefined,
   remembered: Remembered,
 ): Program<StoredCheckpoint | undefined> {
+  if (session.engine.sendsTogether === true) return yield* getAtOnce(session, threadId, ns, checkpointId, remembered);
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return undefined;
   const row =
@@ -43,6 +45,47 @@ export function* getCheckpoint(
   if (row === undefined) return undefined;
   const head = toLiveHead(session, key.threadId, row);
   return yield* hydrated(session, key, head, remembered);
+}
+
+/** For who doesn't know the number of the thread yet. */
+const THREAD = "(SELECT thread FROM langgraph_threads WHERE thread_id = ?1)";
+const NEWEST_ID = `(SELECT checkpoint_id FROM langgraph_snapshots WHERE thread = ${THREAD} AND checkpoint_ns = ?2
+    ORDER BY position DESC, seq DESC LIMIT 1)`;
+const place = (checkpointId: string): string =>
+  `WHERE thread = ${THREAD} AND checkpoint_ns = ?2 AND checkpoint_id = ${checkpointId}`;
+const SNAPSHOT_AT = (checkpointId: string): string => SNAPSHOT_ROWS.select(`${place(checkpointId)} ORDER BY seq DESC LIMIT 1`);
+const WRITES_AT = (checkpointId: string): string =>
+  `SELECT ${WRITE_PLACES} FROM langgraph_writes ${place(checkpointId)} ORDER BY seq`;
+const NEWEST_AT_ONCE = { snapshot: SNAPSHOT_AT(NEWEST_ID), writes: WRITES_AT(NEWEST_ID) };
+const GIVEN_AT_ONCE = { snapshot: SNAPSHOT_AT("?3"), writes: WRITES_AT("?3") };
+
+/** The row of a checkpoint and those of its pending writes, of all versions: the newest one of a namespace, or the given one. */
+export function askCheckpoint(threadId: string, ns: string, checkpointId?: string): [snapshot: Statement, writes: Statement] {
+  const values = checkpointId === undefined ? [threadId, ns] : [threadId, ns, checkpointId];
+  const { snapshot, writes } = checkpointId === undefined ? NEWEST_AT_ONCE : GIVEN_AT_ONCE;
+  return [
+    { text: snapshot, values, returns: "one" },
+    { text: writes, values, returns: "all" },
+  ];
+}
+
+/** {@link getCheckpoint} that reads the rows together, and then the values. */
+function* getAtOnce(
+  session: Session,
+  threadId: string,
+  ns: string,
+  checkpointId: string | undefined,
+  remembered: Remembered,
+): Program<StoredCheckpoint | undefined> {
+  const [key, rows] = yield* session.sideBySide<unknown>([
+    threadKey(session, threadId),
+    session.together(askCheckpoint(threadId, ns, checkpointId)),
+  ]);
+  const [row, versions] = rows as [RawSnapshot | undefined, RawWrites[]];
+  if (key === undefined || row === undefined) return undefined;
+  const head = toLiveHead(session, threadId, row);
+  const at = { threadId, ns, checkpointId: head.checkpointId };
+  return yield* hydrated(session, key as ThreadState, head, remembered, writesIn(session, at, versions));
 }
 
 /** The row of a checkpoint that {@link BY_ID} gives. */
@@ -139,14 +182,29 @@ export function* hydrate(session: Session, head: CheckpointHead, remembered: Rem
   return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
 }
 
-function* hydrated(session: Session, key: ThreadState, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
+/** @param known its pending writes, if they were read */
+export function* hydrated(
+  session: Session,
+  key: ThreadState,
+  head: CheckpointHead,
+  remembered: Remembered,
+  known?: StoredWrites[],
+): Program<StoredCheckpoint> {
   const reader = new ChunkReader(session, key, remembered);
-  const values = new Map<string, StoredValue>();
-  for (const [channel, { pointer }] of head.channels) {
-    if (pointer !== undefined) values.set(channel, yield* readPointer(session, key, pointer, reader, remembered));
-  }
-  const writes = yield* liveWrites(session, key, head.ns, head.checkpointId);
-  for (const { entries } of writes) yield* reader.readFrom(entries);
+  const found: [string, StoredValue][] = [];
+  const readOne = function* (channel: string, pointer: Pointer): Program<void> {
+    found.push([channel, yield* readPointer(session, key, pointer, reader, remembered)]);
+  };
+  let writes: StoredWrites[] = [];
+  const readWrites = function* (): Program<void> {
+    writes = known ?? (yield* liveWrites(session, key, head.ns, head.checkpointId));
+    yield* session.sideBySide(writes.map(({ entries }) => reader.readFrom(entries)));
+  };
+  const parts = [...head.channels].flatMap(([channel, { pointer }]) =>
+    pointer === undefined ? [] : [readOne(channel, pointer)],
+  );
+  yield* session.sideBySide([...parts, readWrites()]);
+  const values = new Map(found);
   return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
 }
 

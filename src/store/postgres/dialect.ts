@@ -10,6 +10,12 @@ export function postgresDialect(schema: string): Dialect {
       thread: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ? FOR NO KEY UPDATE) AS remembered`,
       setting: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_settings WHERE name = ? FOR KEY SHARE) AS remembered`,
     },
+    guardsOfNew: {
+      lease: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ? FOR KEY SHARE) AS remembered`,
+      thread: `SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM langgraph_threads WHERE thread_id = ?1 OR tag = ?2)
+        OR EXISTS (SELECT 1 FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2) THEN 0 ELSE 1 END)`,
+      unencrypted: `SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;') THEN 0 ELSE 1 END)`,
+    },
     forUpdate: " FOR NO KEY UPDATE",
     forShare: " FOR KEY SHARE",
     lockText: `SELECT pg_advisory_xact_lock(hashtextextended('${lock}.' || ?, 0))`,
