@@ -7,11 +7,15 @@ export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "do
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
 export const POSTGRES_SUITES = [
   "postgres/*",
+  "cli/command-line",
   "crash/crash-matrix",
   "differential/*",
   "langgraph/conformance",
+  "moving/*",
   "retention/tombstones",
   "runner/requirements-*",
+  "transactions/*",
+  "turns/follow",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

@@ -50,7 +50,9 @@ CREATE TABLE :"schema".langgraph_settings (
 -- back, so that what a process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep
 -- is gone. `unswept`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
 -- `tag` is a checksum of the id alone, by which the row is found when the id is damaged, so that no thread is taken for a new one.
--- The last five say how many rows there are of the thread; `others` are tasks, names and rewinds. Every commit writes them.
+-- The counts say how many rows there are of the thread; `others` are tasks, names and rewinds. Every commit writes them.
+-- `arrived`: the move that brought the thread from another database, if one did. `moved_to`, JSON, names the database that it moves to.
+-- While it's set, nothing is saved on the thread. With `gone`, the rows are there now, and this one only tells where.
 CREATE TABLE :"schema".langgraph_threads (
   thread     bigint PRIMARY KEY,
   thread_id  text COLLATE "C" NOT NULL UNIQUE,
@@ -66,6 +68,9 @@ CREATE TABLE :"schema".langgraph_threads (
   turns      bigint NOT NULL,
   effects    bigint NOT NULL,
   others     bigint NOT NULL,
+  arrived    text COLLATE "C",
+  moved_to   text COLLATE "C",
+  gone       bigint NOT NULL DEFAULT 0 CHECK (gone IN (0, 1)),
   checksum   text COLLATE "C" NOT NULL
 );
 

@@ -45,6 +45,8 @@ export interface Dialect {
   /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
   readonly version: (manifest: string, channel: string) => string;
   readonly entry: (manifest: string, channel: string) => string;
+  /** SQL, for a manifest: the addresses of the values that are one chunk each. Undefined where reading them later costs no more. */
+  readonly wholes: ((manifest: string) => string) | undefined;
   /**
    * SQL for archived rows, where JavaScript's numbers can't hold all integers: a row as JSON, with bytes as `{"hex": …}`, and the
    * value of a column in such JSON. Undefined if JavaScript reads and writes the JSON.
@@ -52,6 +54,8 @@ export interface Dialect {
   readonly json:
     | { readonly row: (columns: readonly string[]) => string; readonly value: (json: string, column: string) => string }
     | undefined;
+  /** Returns the settings of the database and its server that people ask for: names and values. */
+  readonly settings: string;
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
   /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. Turns always have one. */

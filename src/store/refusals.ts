@@ -1,6 +1,7 @@
 import { describe, sentence, TurnsError } from "../errors";
 import { SALVAGED } from "./salvage";
 import type { RewindRow, Lease, RunRow } from "./store";
+import { type MovedTo, movedToOf } from "./moves";
 
 /** Throws CHECKPOINT_CORRUPTED unless the two are equal (requirement S3.1). */
 export function verifyChecksum(stored: unknown, computed: string, what: string, data: Record<string, unknown>): void {
@@ -82,5 +83,28 @@ export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow 
     remedy:
       "Nothing was saved. This run gave no sign of life for too long (its process was stopped, or its machine slept), and counted as dead. Let it end; the other run continues the thread.",
     data: { threadId, takenBy: by },
+  });
+}
+
+/** For a thread that is somewhere else now, or about to be. */
+export function threadMoved({
+  threadId,
+  movedTo = "{}",
+  gone,
+}: {
+  threadId: string;
+  movedTo?: string | undefined;
+  gone: boolean;
+}): TurnsError {
+  const { to, at, id }: MovedTo = movedToOf(movedTo);
+  const again = "moveThread(from, to, threadId) with the same target";
+  return new TurnsError("THREAD_MOVED", {
+    problem: gone
+      ? `Thread ${describe(threadId)} was moved to ${to} at ${at}.`
+      : `Thread ${describe(threadId)} is being moved to ${to}, since ${at}, so nothing can be saved on it here.`,
+    remedy: gone
+      ? "Open that database instead, or move the thread back."
+      : `If that move was interrupted, call it again: ${again} finishes it. Until then the thread can be read here.`,
+    data: { threadId, to, at, moveId: id, gone },
   });
 }

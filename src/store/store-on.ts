@@ -31,7 +31,7 @@ import type { Awaitable, RunRow, Store, When } from "./store";
 export interface EngineParts
   extends
     Pick<Store, "space" | "giveBackPages" | "checkpointLog" | "vacuumFully" | "backUp" | "close">,
-    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify">> {
+    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify" | "listen">> {
   /** The effect with this id, for tests at failpoints. */
   effectToTell?: (id: string) => unknown;
 }
@@ -69,6 +69,14 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     (...args: A) =>
       queue.read((on) => work(on, ...args));
   const atOnce = mark(beginAtOnce, "run-mark");
+  const triedAtOnce = async (...args: Parameters<typeof atOnce>) => {
+    try {
+      return await atOnce(...args);
+    } catch {
+      // A damaged row, or the server: beginning step by step tells.
+      return undefined;
+    }
+  };
   const asked = mark(beginRun, "run-mark");
   const ended = { ...operation(endRun), isLight: true };
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
@@ -134,7 +142,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
     beginRun: async (run, guard, graphRuns = []) => {
-      const begun = session.engine.sendsTogether === true ? await atOnce(run, graphRuns) : undefined;
+      const begun = session.engine.sendsTogether === true ? await triedAtOnce(run, graphRuns) : undefined;
       if (begun === undefined) return void (await asked(run, guard));
       const { found } = begun;
       return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };
@@ -157,12 +165,49 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
+    departure: async (...args) => read((await import("./ops/moves")).departure)(...args),
+    destination: async (...args) => read((await import("./ops/moves")).destination)(...args),
+    isHeldBy: async (...args) => read((await import("./ops/moves")).isHeldBy)(...args),
+    rowsToMove: async (...args) => read((await import("./ops/move-rows")).rowsToMove)(...args),
+    partToMove: async (...args) => read((await import("./ops/move-rows")).partToMove)(...args),
+    listsToMove: async () => new (await import("./ops/move-lists")).ListsOfThread(),
+    beginArrival: async (...args) => write((await import("./ops/moves")).beginArrival)(...args),
+    saveMoved: async (...args) => write((await import("./ops/moves")).saveMoved, "move-rows")(...args),
+    abandonArrival: async (...args) => write((await import("./ops/moves")).abandonArrival)(...args),
+    publishArrival: async (...args) => write((await import("./ops/moves")).publishArrival, "move-publish")(...args),
+    holdDeparture: async (...args) => write((await import("./ops/moves")).holdDeparture, "move-hold")(...args),
+    releaseDeparture: async (...args) => write((await import("./ops/moves")).releaseDeparture)(...args),
+    endDeparture: async (...args) => write((await import("./ops/moves")).endDeparture, "move-end")(...args),
     reseal: async (after) => write((await import("./ops/rotate")).reseal)(after),
     retireKeys: async () => write((await import("./ops/rotate")).retireKeys)(),
     startVerify: async (threadId, isGraph) => {
       const { startVerify } = await import("./ops/verify");
       const step = await queue.read((on) => startVerify(on, threadId, isGraph));
       return { step: () => queue.read(step) };
+    },
+    standing: async (...args) => {
+      const { standing } = await import("./ops/changes");
+      return queue.readCommitted((on) => standing(on, ...args));
+    },
+    changesBehind: async (query) => {
+      const { changesBehind } = await import("./ops/changes");
+      return queue.readCommitted((on) => changesBehind(on, query));
+    },
+    version: () => session.engine.version?.(),
+    inspect: {
+      activity: async (...args) => read((await import("./ops/inspect")).activity)(...args),
+      runs: async () => read((await import("./ops/inspect")).allRuns)(),
+      unfinishedRewinds: async () => read((await import("./ops/inspect")).unfinishedRewinds)(),
+      openEffects: async (...args) => read((await import("./ops/inspect")).openEffects)(...args),
+      threadsWithSpecialWrites: async (...args) => read((await import("./ops/inspect")).threadsWithSpecialWrites)(...args),
+      turnsBefore: async (...args) => read((await import("./ops/inspect")).turnsBefore)(...args),
+      turnsOfNodeTasks: async (...args) => read((await import("./ops/inspect")).turnsOfNodeTasks)(...args),
+      writers: async (...args) => read((await import("./ops/inspect")).writers)(...args),
+      tableSizes: async () => read((await import("./ops/inspect")).tableSizes)(),
+      threadSizes: async (...args) => read((await import("./ops/inspect")).threadSizes)(...args),
+      channelSizes: async (...args) => read((await import("./ops/inspect")).channelSizes)(...args),
+      texts: async (...args) => read((await import("./ops/inspect")).texts)(...args),
+      settings: async () => read((await import("./ops/inspect")).settings)(),
     },
     committed: () => queue.behind(() => undefined),
     get open() {

@@ -176,9 +176,9 @@ export class RunRegistry {
    *   belongs to somebody else
    */
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
-    const isJoining = this.#threads.has(threadId);
-    const thread = await this.#activate(threadId, [runId]);
-    if (isJoining) await this.#renewMark(threadId, thread);
+    const joined = this.#threads.get(threadId);
+    if (joined !== undefined) await this.#join(threadId, joined, runId);
+    const thread = joined ?? (await this.#activate(threadId, [runId]));
     thread.graphRuns.add(runId);
     thread.left = false;
     thread.over = false;
@@ -353,6 +353,19 @@ export class RunRegistry {
     let found: RewindRow | undefined;
     await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished), graphRuns));
     if (found !== undefined) throw runRefused(found);
+  }
+
+  /** Adds a graph run to those of a thread: at once, so that the thread isn't released when the others end. */
+  async #join(threadId: string, thread: ActiveThread, runId: string): Promise<void> {
+    if (thread.rewinding) this.#refuse(threadId, thread);
+    thread.lastActivity = uptime();
+    thread.graphRuns.add(runId);
+    try {
+      await this.#renewMark(threadId, thread);
+    } catch (error) {
+      await this.graphEnded(threadId, runId);
+      throw error;
+    }
   }
 
   /** For a run that joins others: their row may have been removed while the process was suspended. */

@@ -2,6 +2,7 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
+import { isSaver } from "../internals";
 import type { ResolvedOptions } from "../options";
 import type { RunNames } from "../run-starts";
 import { namespaceAbove } from "../store/namespaces";
@@ -182,7 +183,8 @@ export class TurnLog {
 
   #thoughtLost(attempt: Attempt, error: unknown): void {
     this.#lost(attempt, "Thought", error);
-    if (this.#parts.options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) throw error;
+    const isElsewhere = TurnsError.is(error, "LEASE_LOST") || TurnsError.is(error, "THREAD_MOVED");
+    if (this.#parts.options.onTurnError !== "continue" || isElsewhere) throw error;
   }
 
   /** @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist */
@@ -338,7 +340,7 @@ export class TurnLog {
 function className(value: unknown): string {
   const { constructor } = Object(value) as { constructor?: { name?: string } };
   const name = constructor?.name ?? "a checkpointer without a class";
-  return name === "TurnSaver" ? "another TurnSaver" : name;
+  return isSaver(value) ? `another ${name}` : name;
 }
 
 /** A turn that couldn't be saved is logged and reported, and the graph continues (S1.9). */

@@ -1,3 +1,4 @@
+import { textFor } from "../dialect";
 import { type Program, mapped, type Statement } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -19,7 +20,7 @@ import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { liveWrites, type RawWrites, WRITE_PLACES, writesIn } from "./put-writes";
 import { threadKey, threadIdOf } from "./thread-rows";
-import { ChunkReader, readList } from "./values";
+import { ChunkReader, readList, type StoredChunk } from "./values";
 
 const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);
 /**
@@ -56,16 +57,30 @@ const place = (checkpointId: string): string =>
 const SNAPSHOT_AT = (checkpointId: string): string => SNAPSHOT_ROWS.select(`${place(checkpointId)} ORDER BY seq DESC LIMIT 1`);
 const WRITES_AT = (checkpointId: string): string =>
   `SELECT ${WRITE_PLACES} FROM langgraph_writes ${place(checkpointId)} ORDER BY seq`;
-const NEWEST_AT_ONCE = { snapshot: SNAPSHOT_AT(NEWEST_ID), writes: WRITES_AT(NEWEST_ID) };
-const GIVEN_AT_ONCE = { snapshot: SNAPSHOT_AT("?3"), writes: WRITES_AT("?3") };
+const WHOLES_AT = (checkpointId: string): ReturnType<typeof textFor> => {
+  const manifest = `(SELECT channels FROM langgraph_snapshots ${place(checkpointId)} ORDER BY seq DESC LIMIT 1)`;
+  return textFor(
+    ({ wholes }) =>
+      `SELECT address, body FROM langgraph_chunks WHERE thread = ${THREAD} AND address IN (${wholes?.(manifest) ?? "NULL"})`,
+  );
+};
+const NEWEST_AT_ONCE = { snapshot: SNAPSHOT_AT(NEWEST_ID), writes: WRITES_AT(NEWEST_ID), wholes: WHOLES_AT(NEWEST_ID) };
+const GIVEN_AT_ONCE = { snapshot: SNAPSHOT_AT("?3"), writes: WRITES_AT("?3"), wholes: WHOLES_AT("?3") };
 
-/** The row of a checkpoint and those of its pending writes, of all versions: the newest one of a namespace, or the given one. */
-export function askCheckpoint(threadId: string, ns: string, checkpointId?: string): [snapshot: Statement, writes: Statement] {
+/** What {@link askCheckpoint} gets. */
+export type AnsweredCheckpoint = [row: RawSnapshot | undefined, versions: RawWrites[], wholes: StoredChunk[]];
+
+/**
+ * The row of a checkpoint, those of its pending writes, of all versions, and the chunks that it refers to. It's the newest checkpoint of
+ * a namespace, or the given one.
+ */
+export function askCheckpoint(session: Session, threadId: string, ns: string, checkpointId?: string): Statement[] {
   const values = checkpointId === undefined ? [threadId, ns] : [threadId, ns, checkpointId];
-  const { snapshot, writes } = checkpointId === undefined ? NEWEST_AT_ONCE : GIVEN_AT_ONCE;
+  const { snapshot, writes, wholes } = checkpointId === undefined ? NEWEST_AT_ONCE : GIVEN_AT_ONCE;
   return [
     { text: snapshot, values, returns: "one" },
     { text: writes, values, returns: "all" },
+    { text: wholes(session), values, returns: "all" },
   ];
 }
 
@@ -79,13 +94,13 @@ function* getAtOnce(
 ): Program<StoredCheckpoint | undefined> {
   const [key, rows] = yield* session.sideBySide<unknown>([
     threadKey(session, threadId),
-    session.together(askCheckpoint(threadId, ns, checkpointId)),
+    session.together(askCheckpoint(session, threadId, ns, checkpointId)),
   ]);
-  const [row, versions] = rows as [RawSnapshot | undefined, RawWrites[]];
+  const [row, versions, wholes] = rows as AnsweredCheckpoint;
   if (key === undefined || row === undefined) return undefined;
   const head = toLiveHead(session, threadId, row);
   const at = { threadId, ns, checkpointId: head.checkpointId };
-  return yield* hydrated(session, key as ThreadState, head, remembered, writesIn(session, at, versions));
+  return yield* hydrated(session, key as ThreadState, head, remembered, { writes: writesIn(session, at, versions), wholes });
 }
 
 /** The row of a checkpoint that {@link BY_ID} gives. */
@@ -182,22 +197,22 @@ export function* hydrate(session: Session, head: CheckpointHead, remembered: Rem
   return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
 }
 
-/** @param known its pending writes, if they were read */
+/** @param known what was read with its row: its pending writes, and chunks */
 export function* hydrated(
   session: Session,
   key: ThreadState,
   head: CheckpointHead,
   remembered: Remembered,
-  known?: StoredWrites[],
+  known?: { writes: StoredWrites[]; wholes: readonly StoredChunk[] },
 ): Program<StoredCheckpoint> {
-  const reader = new ChunkReader(session, key, remembered);
+  const reader = new ChunkReader(session, key, remembered, known?.wholes);
   const found: [string, StoredValue][] = [];
   const readOne = function* (channel: string, pointer: Pointer): Program<void> {
     found.push([channel, yield* readPointer(session, key, pointer, reader, remembered)]);
   };
   let writes: StoredWrites[] = [];
   const readWrites = function* (): Program<void> {
-    writes = known ?? (yield* liveWrites(session, key, head.ns, head.checkpointId));
+    writes = known?.writes ?? (yield* liveWrites(session, key, head.ns, head.checkpointId));
     yield* session.sideBySide(writes.map(({ entries }) => reader.readFrom(entries)));
   };
   const parts = [...head.channels].flatMap(([channel, { pointer }]) =>

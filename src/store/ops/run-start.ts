@@ -1,19 +1,19 @@
-import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import { textFor } from "../dialect";
 import type { Bound, Program, Statement } from "../program";
 import { RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS } from "../rows";
 import type { Session } from "../session";
-import type { CheckpointHead, Pointer, Remembered, RunRow, StoredCheckpoint, StoredWrites } from "../store";
+import type { CheckpointHead, Remembered, RunRow, StoredCheckpoint, StoredWrites } from "../store";
 import { type RawOf, RUNS, type TOMBSTONES } from "../tables";
 import { headKey, ThreadState } from "../thread-state";
-import { type RawSnapshot, toLiveHead } from "./heads";
+import { toLiveHead } from "./heads";
 import { rememberRead } from "./put-checkpoint";
-import { type RawWrites, writesIn } from "./put-writes";
-import { askCheckpoint, getCheckpoint, hydrated } from "./read-checkpoints";
+import { writesIn } from "./put-writes";
+import { type AnsweredCheckpoint, askCheckpoint, getCheckpoint, hydrated } from "./read-checkpoints";
 import { type RawTask, toTask } from "./tasks";
 import { isIntact, OF_ID, type RawThread, tagOf, threadKey, TOMBSTONE_OF } from "./thread-rows";
+import type { StoredChunk } from "./values";
 
 /** For a start that doesn't know the number of its thread yet. */
 const THREAD = "(SELECT thread FROM langgraph_threads WHERE thread_id = ?1)";
@@ -45,8 +45,8 @@ export interface StartFacts {
   deletion: number;
   epoch: number;
   threadId: string;
-  /** The row of the thread, and its newest root checkpoint with its pending writes; undefined if there is none. */
-  newest: { thread: RawThread; head: CheckpointHead; writes: StoredWrites[] } | undefined;
+  /** The row of the thread, and its newest root checkpoint with what was read of it; undefined if there is none. */
+  newest: { thread: RawThread; head: CheckpointHead; writes: StoredWrites[]; wholes: StoredChunk[] } | undefined;
 }
 
 /**
@@ -70,7 +70,7 @@ export function* beginAtOnce(
     ask("all", session.locking(OF_ID), threadId, tag),
     ask("count", MARK(session), ...RUN_ROWS.values(plainSealing, { thread: null, threadId }, run)),
     ask("one", TOMBSTONE_OF, threadId, tag),
-    ...askCheckpoint(threadId, ""),
+    ...askCheckpoint(session, threadId, ""),
     ask("one", CURRENT_TASK, threadId),
     ask("one", GREATEST_ID, threadId),
     ask("all", GRAPHS, threadId),
@@ -80,13 +80,12 @@ export function* beginAtOnce(
   const [threads, marks, tombstone, ...rest] = yield* session.together(asked, true);
   if (marks === 0) return undefined;
   session.leases.set(run.runId, threadId);
-  const [latest, writes, task, greatest, graphs, number, ...unsaved] = rest;
+  const [latest, writes, wholes, task, greatest, graphs, number, ...unsaved] = rest;
   for (const [at, graphRun] of graphRuns.entries()) if (unsaved[at] === undefined) session.savedRuns.add(graphRun);
   try {
     return {
       found: learnt(session, threadId, threads as RawThread[], tombstone as RawOf<typeof TOMBSTONES> | undefined, {
-        latest: latest as RawSnapshot | undefined,
-        writes: writes as RawWrites[],
+        latest: [latest, writes, wholes] as AnsweredCheckpoint,
         task: task as RawTask | undefined,
         greatest: (greatest as { id: string | null } | undefined)?.id ?? null,
         graphs: graphs as { seq: number; digest: string }[],
@@ -105,8 +104,7 @@ function ask(returns: Statement["returns"], text: string, ...values: Bound[]): S
 }
 
 interface Learnt {
-  latest: RawSnapshot | undefined;
-  writes: RawWrites[];
+  latest: AnsweredCheckpoint;
   task: RawTask | undefined;
   greatest: string | null;
   graphs: readonly { seq: number; digest: string }[];
@@ -119,7 +117,7 @@ function learnt(
   threadId: string,
   threads: readonly RawThread[],
   tombstone: RawOf<typeof TOMBSTONES> | undefined,
-  { latest, writes, task, greatest, graphs, number }: Learnt,
+  { latest: [latest, versions, wholes], task, greatest, graphs, number }: Learnt,
 ): StartFacts | undefined {
   const deletion = tombstone && TOMBSTONE_ROWS.parse(session.sealing, threadId, tombstone);
   const none = { deletion: deletion?.deletedAt ?? 0, epoch: 0, threadId, newest: undefined };
@@ -130,6 +128,7 @@ function learnt(
   }
   if (threads.length > 1 || !isIntact(session, threadId, thread)) return undefined;
   const row = THREAD_ROWS.unverified(threadId, thread);
+  if (row.gone) return undefined;
   const known = session.threads.get(threadId);
   const isCurrent = known?.thread === row.thread && known.row.seq === row.seq && known.row.generation === row.generation;
   const key = isCurrent ? known : new ThreadState(session.changed, row);
@@ -150,7 +149,7 @@ function learnt(
   return {
     ...none,
     epoch: row.epoch,
-    newest: { thread, head, writes: writesIn(session, { threadId, ns, checkpointId }, writes) },
+    newest: { thread, head, writes: writesIn(session, { threadId, ns, checkpointId }, versions), wholes },
   };
 }
 
@@ -161,11 +160,12 @@ export function* foundCheckpoint(
   remembered: Remembered,
 ): Program<StoredCheckpoint | undefined> {
   if (newest === undefined) return undefined;
-  const { thread, head, writes } = newest;
+  const { thread, head, ...known } = newest;
   const was = THREAD_ROWS.unverified(threadId, thread);
-  const values = valuesOf(session, new ThreadState(session.changed, was), head, remembered, writes);
-  if (isRemembered(head, writes, remembered)) return yield* values;
-  const [now, stored] = yield* session.sideBySide<unknown>([threadKey(session, threadId), values]);
+  const values = valuesOf(session, new ThreadState(session.changed, was), head, remembered, known);
+  const first = values.next();
+  if (first.done === true && first.value !== undefined) return first.value;
+  const [now, stored] = yield* session.sideBySide<unknown>([threadKey(session, threadId), begun(first, values)]);
   const isSame =
     (now as ThreadState | undefined)?.thread === was.thread && (now as ThreadState).row.generation === was.generation;
   if (isSame && stored !== undefined) return stored as StoredCheckpoint;
@@ -182,17 +182,9 @@ function* valuesOf(...args: Parameters<typeof hydrated>): Program<StoredCheckpoi
   }
 }
 
-/** Whether nothing has to be read. */
-function isRemembered(head: CheckpointHead, writes: readonly StoredWrites[], remembered: Remembered): boolean {
-  const isThere = (address: string): boolean => remembered.chunk(address);
-  return (
-    [...head.channels.values()].every(({ pointer }) => isKnown(pointer, remembered)) &&
-    writes.every(({ entries }) => chunkAddresses(entries).every(isThere))
-  );
-}
-
-function isKnown(pointer: Pointer | undefined, remembered: Remembered): boolean {
-  if (pointer === undefined || pointer.kind === "inline") return true;
-  if (pointer.kind === "whole") return remembered.chunk(pointer.address);
-  return remembered.elements(pointer.list, pointer.length, pointer.digest) >= pointer.length;
+/** The rest of a program whose first step is done. */
+function* begun<T>(first: IteratorResult<Statement, T>, program: Program<T>): Program<T> {
+  let step = first;
+  while (step.done !== true) step = program.next(yield step.value);
+  return step.value;
 }

@@ -1,5 +1,10 @@
 import type { Dialect } from "../dialect";
 
+const SETTINGS = [
+  ...["server_version", "synchronous_commit", "fsync", "full_page_writes", "max_connections"],
+  ...["autovacuum", "default_transaction_isolation", "server_encoding", "TimeZone"],
+];
+
 /** @param schema quoted */
 export function postgresDialect(schema: string): Dialect {
   const numbers = `${schema}.langgraph_thread_numbers`.replaceAll("'", "''");
@@ -28,7 +33,10 @@ export function postgresDialect(schema: string): Dialect {
     version: (manifest, channel) =>
       ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value ->> 0 ELSE m.value #>> '{}' END"),
     entry: (manifest, channel) => ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value::text END"),
+    wholes: (manifest) => `SELECT (m.value ->> 2) COLLATE "C" FROM json_each(${safeJson(manifest)}) AS m(key, value)
+      WHERE json_typeof(m.value) = 'array' AND m.value ->> 1 = '1'`,
     json: undefined,
+    settings: `SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")}) ORDER BY name`,
     rowsAtMost: () => "",
     rowid: undefined,
     texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,
@@ -39,7 +47,10 @@ export function postgresDialect(schema: string): Dialect {
  * JSON of PostgreSQL knows neither U+0000 nor halves of surrogate pairs. They become other characters: no name or version that is
  * looked for has them.
  */
+function safeJson(manifest: string): string {
+  return `regexp_replace(replace(${manifest}, '\\u0000', '\\u0001'), '\\\\u[dD]([89a-fA-F])', '\\\\ue\\1', 'g')::json`;
+}
+
 function ofManifest(manifest: string, channel: string, value: string): string {
-  const safe = `regexp_replace(replace(${manifest}, '\\u0000', '\\u0001'), '\\\\u[dD]([89a-fA-F])', '\\\\ue\\1', 'g')`;
-  return `(SELECT ${value} FROM json_each(${safe}::json) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
+  return `(SELECT ${value} FROM json_each(${safeJson(manifest)}) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
 }

@@ -44,7 +44,9 @@ INSERT INTO langgraph_settings (name, value) VALUES ('threads', 0);
 -- back, so that what a process remembers of the thread is known to be outdated. No rewind reaches behind \`pruned_seq\`: what it would keep
 -- is gone. \`unswept\`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
 -- \`tag\` is a checksum of the id alone, by which the row is found when the id is damaged, so that no thread is taken for a new one.
--- The last five say how many rows there are of the thread; \`others\` are tasks, names and rewinds. Every commit writes them.
+-- The counts say how many rows there are of the thread; \`others\` are tasks, names and rewinds. Every commit writes them.
+-- \`arrived\`: the move that brought the thread from another database, if one did. \`moved_to\`, JSON, names the database that it moves to.
+-- While it's set, nothing is saved on the thread. With \`gone\`, the rows are there now, and this one only tells where.
 CREATE TABLE langgraph_threads (
   thread     INTEGER PRIMARY KEY,
   thread_id  TEXT NOT NULL UNIQUE,
@@ -60,6 +62,9 @@ CREATE TABLE langgraph_threads (
   turns      INTEGER NOT NULL,
   effects    INTEGER NOT NULL,
   others     INTEGER NOT NULL,
+  arrived    TEXT,
+  moved_to   TEXT,
+  gone       INTEGER NOT NULL DEFAULT 0 CHECK (gone IN (0, 1)),
   checksum   TEXT NOT NULL
 ) STRICT;
 
