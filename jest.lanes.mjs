@@ -10,8 +10,10 @@ export const POSTGRES_SUITES = [
   "crash/crash-matrix",
   "differential/*",
   "langgraph/conformance",
+  "moving/*",
   "retention/tombstones",
   "runner/requirements-*",
+  "transactions/*",
   "turns/follow",
 ];
 

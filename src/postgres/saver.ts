@@ -24,12 +24,12 @@ export interface PostgresTurnSaverOptions extends Omit<TurnSaverOptions, "driver
 const NAME_BYTES = 63;
 const isName = (value: unknown): boolean =>
   typeof value === "string" && value !== "" && !value.includes("\0") && Buffer.byteLength(value) <= NAME_BYTES;
-const own = () =>
+export const placeOptions = () =>
   z.strictObject({
     schema: z.custom<string>(isName, `a name of 1 to ${NAME_BYTES} bytes`).default("turns"),
     migrate: z.enum(["auto", "never"]).default("auto"),
-    notify: z.boolean().default(false),
   });
+const own = () => placeOptions().extend({ notify: z.boolean().default(false) });
 
 /**
  * A LangGraph checkpointer on PostgreSQL that also records turns and can rewind a thread. Pass it to LangGraph:
