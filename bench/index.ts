@@ -16,6 +16,7 @@ import { importCost } from "./scenarios/import-cost";
 import { longThread } from "./scenarios/long-thread";
 import { memory } from "./scenarios/memory";
 import { openAndRead } from "./scenarios/open-and-read";
+import { postgres } from "./scenarios/postgres";
 import type { Result, Scenario } from "./scenarios/scenario";
 import { statements } from "./scenarios/statements";
 import { superstepShare } from "./scenarios/superstep-share";
@@ -26,7 +27,7 @@ import { weight } from "./scenarios/weight";
 const scenarios: Scenario[] = [
   ...[weight, importCost, memory, diskSyncs, statements],
   ...[firstNode, floors, superstepShare, openAndRead],
-  ...[...threadScenarios, forks, graphTurns, tasks, longThread],
+  ...[...threadScenarios, forks, graphTurns, tasks, postgres, longThread],
 ];
 const TOO_LONG_FOR_QUICK = ["thread-1000", "thread-10000"];
 

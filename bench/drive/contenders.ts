@@ -2,12 +2,11 @@ import { type BaseCheckpointSaver, MemorySaver } from "@langchain/langgraph-chec
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import type { Database } from "better-sqlite3";
 import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
-import { postgresContender } from "./postgres";
 
 export interface Contender {
   id: string;
   name: string;
-  role: "official" | "memory" | "postgres" | "ours";
+  role: "official" | "memory" | "ours";
   /** Whether Thoughts and Actions are recorded as nodes run. */
   records: boolean;
   /** Whether the data lies in a file of the bench, and whether another saver can open it. */
@@ -88,9 +87,6 @@ export async function contendersHere(): Promise<{ contenders: Contender[]; absen
     if (await opens(contender)) contenders.push(contender);
     else absent.push(`${contender.name}: this version refuses the option`);
   }
-  const postgres = await postgresContender();
-  if (typeof postgres === "string") absent.push(postgres);
-  else contenders.push(postgres);
   return { contenders, absent };
 }
 

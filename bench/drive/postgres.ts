@@ -1,32 +1,84 @@
-import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
-import type { Contender } from "./contenders";
+import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
+import { Client } from "pg";
+import { startServer } from "../../__tests__/support/postgres/server";
+import { type Contender, OFFICIAL, OURS } from "./contenders";
 
-type PostgresSaver = BaseCheckpointSaver & { setup(): Promise<void>; end(): Promise<void> };
+/** A server for both savers, and a schema of its own for each. */
+export interface Bench {
+  /** For people. */
+  readonly which: string;
+  readonly url: string;
+  schemaOf(id: string): string;
+  bytesOf(id: string): Promise<number>;
+  /** Removes the schemas, and stops a server that was started. */
+  end(): Promise<void>;
+}
 
-// Not a dependency of this package: if you have installed it, and run a server, you can measure it too.
-const PACKAGE = "@langchain/langgraph-checkpoint-postgres";
+/** BENCH_POSTGRES_URL's server, or one that is started here with its default settings; or the reason why there is none. */
+export async function postgresServer(): Promise<Bench | string> {
+  const given = process.env["BENCH_POSTGRES_URL"];
+  if (given !== undefined && given !== "") return benchOn(given, "the server of BENCH_POSTGRES_URL", async () => undefined);
+  try {
+    // The one of the tests waits for no disk by default.
+    const server = await startServer({ fsync: "on" });
+    return await benchOn(server.url, "a server on this machine with its default settings", () => server.stop());
+  } catch (error) {
+    return `PostgreSQL: ${(error as Error).message.split("\n")[0]}. Set BENCH_POSTGRES_URL, or install the server's packages`;
+  }
+}
 
-/** The official PostgresSaver, or the reason why it does not take part. */
-export async function postgresContender(): Promise<Contender | string> {
-  const url = process.env["BENCH_POSTGRES_URL"];
-  if (url === undefined || url === "") return "official PostgresSaver: BENCH_POSTGRES_URL is not set";
-  const loaded = await import(PACKAGE).then(
-    (module: any) => module.PostgresSaver as { fromConnString(url: string): PostgresSaver },
-    () => undefined,
-  );
-  if (loaded === undefined) return `official PostgresSaver: ${PACKAGE} is not installed`;
+async function benchOn(url: string, which: string, stop: () => Promise<void>): Promise<Bench> {
+  const client = new Client(url);
+  await client.connect();
+  const run = `turns_bench_${process.pid}`;
+  const schemaOf = (id: string): string => `${run}_${id}`;
+  const { rows } = await client.query<{ version: string }>("SHOW server_version");
   return {
-    id: "postgres",
-    name: "official PostgresSaver",
-    role: "postgres",
-    records: false,
-    hasFile: false,
-    reopens: true,
-    open: async () => {
-      const saver = loaded.fromConnString(url);
-      await saver.setup();
-      return saver;
+    which: `PostgreSQL ${(rows[0]?.version ?? "").split(" ")[0]}, ${which}`,
+    url,
+    schemaOf,
+    bytesOf: async (id) => {
+      const size = `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8 AS bytes
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`;
+      return (await client.query<{ bytes: number }>(size, [schemaOf(id)])).rows[0]?.bytes ?? 0;
     },
-    close: (saver) => (saver as PostgresSaver).end(),
+    end: async () => {
+      for (const id of [OFFICIAL, OURS]) await client.query(`DROP SCHEMA IF EXISTS ${schemaOf(id)} CASCADE`);
+      await client.end();
+      await stop();
+    },
   };
+}
+
+const silent = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: (...told: unknown[]) => console.error(told),
+};
+
+/** Both savers, over this address of the server. Each has a pool of its own of at most ten connections. */
+export function postgresContenders({ schemaOf }: Bench, url: string): Contender[] {
+  const common = { hasFile: false, reopens: false };
+  return [
+    {
+      ...{ ...common, id: OFFICIAL, name: "official PostgresSaver", role: "official", records: false },
+      open: async () => {
+        const saver = PostgresSaver.fromConnString(url, { schema: schemaOf(OFFICIAL) });
+        await saver.setup();
+        return saver;
+      },
+      close: (saver) => (saver as PostgresSaver).end(),
+    },
+    {
+      ...{ ...common, id: OURS, name: "PostgresTurnSaver, turns", role: "ours", records: true },
+      open: async () => {
+        const saver = PostgresTurnSaver.fromConnString(url, { schema: schemaOf(OURS), logger: silent });
+        await saver.setup();
+        return saver;
+      },
+      close: (saver) => (saver as PostgresTurnSaver).close(),
+    },
+  ];
 }

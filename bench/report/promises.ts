@@ -4,6 +4,7 @@ import { SYNCS } from "../scenarios/disk-syncs";
 import { IMPORT, LANGGRAPH } from "../scenarios/import-cost";
 import { ALONE_EARLY, ALONE_LATE } from "../scenarios/long-thread";
 import { OPEN_AND_READ } from "../scenarios/open-and-read";
+import { getAt, listAt, POSTGRES, STEP_AT_ONCE, STEP_FAR, stepAt } from "../scenarios/postgres";
 import type { Result } from "../scenarios/scenario";
 import { PAGES, STATEMENTS } from "../scenarios/statements";
 import { SHARE } from "../scenarios/superstep-share";
@@ -21,7 +22,14 @@ export interface Promised {
 
 export function promisesOf(results: readonly Result[]): Promised[] {
   const of = (name: string): Result | undefined => results.find((result) => result.name === name);
-  return [...light(of), ...short(of), ...thousand(of(THOUSAND)), ...flat(of("thread-10000")), ...floors(of("finished-tasks"))];
+  return [
+    ...light(of),
+    ...short(of),
+    ...thousand(of(THOUSAND)),
+    ...flat(of("thread-10000")),
+    ...floors(of("finished-tasks")),
+    ...onPostgres(of(POSTGRES)),
+  ];
 }
 
 export function promisesText(promised: readonly Promised[]): string {
@@ -146,5 +154,19 @@ function floors(result: Result | undefined): Promised[] {
       bytesText,
     ),
     below("1,000 finished tasks, prune, p95", 50, p95("prune to 5"), ms),
+  ];
+}
+
+/** Beside the official saver on the same server. */
+function onPostgres(result: Result | undefined): Promised[] {
+  const faster = (measured: string): number | undefined => result?.samples.ratio(measured, OFFICIAL, OURS);
+  return [
+    atLeast("PostgreSQL, 10 messages, whole step: official ÷ ours (the aim is 2.5×)", 0.5, faster(stepAt(10))),
+    atLeast("PostgreSQL, 100 messages, whole step: official ÷ ours (the aim is 5×)", 2, faster(stepAt(100))),
+    atLeast("PostgreSQL, 1,000 messages, whole step: official ÷ ours", 10, faster(stepAt(1_000))),
+    atLeast("PostgreSQL, 10 messages, 2 ms to the server, whole step: official ÷ ours (the aim is 5×)", 2.5, faster(STEP_FAR)),
+    atLeast("PostgreSQL, 32 threads at once: official ÷ ours (the aim is 3×)", 0.8, faster(STEP_AT_ONCE)),
+    atLeast("PostgreSQL, 1,000 messages, getTuple: official ÷ ours", 8, faster(getAt(1_000))),
+    atLeast("PostgreSQL, 1,000 messages, list of 20: official ÷ ours", 8, faster(listAt(1_000))),
   ];
 }

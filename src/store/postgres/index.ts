@@ -25,7 +25,7 @@ export interface PostgresStoreOptions {
   /** How long a transaction is tried again, in milliseconds. */
   busyTimeoutMs: number;
   /** Tells other processes of commits, and hears of theirs. */
-  notify: boolean;
+  notify?: boolean;
   /** Every transaction is READ ONLY, and the schema is only checked. */
   readOnly?: boolean;
   encryption?: EncryptionOption;
@@ -114,7 +114,7 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
     opening.on("error", onIdleError);
     return opening;
   };
-  const notifications = options.notify ? new Notifications(() => (pool ??= opened()), schema, logger) : undefined;
+  const notifications = options.notify === true ? new Notifications(() => (pool ??= opened()), schema, logger) : undefined;
   const engine = new PostgresEngine(() => (pool ??= opened()), {
     ...{ name: database, schema, busyTimeoutMs, readOnly },
     onCommitted: () => notifications?.committed(),

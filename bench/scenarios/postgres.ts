@@ -1,0 +1,152 @@
+import { PostgresProxy } from "../../__tests__/support/postgres/proxy";
+import { OFFICIAL, OURS } from "../drive/contenders";
+import { type Bench, postgresContenders, postgresServer } from "../drive/postgres";
+import { Script } from "../drive/script";
+import { overSlowNetwork } from "../drive/slow-network";
+import { Thread } from "../drive/thread";
+import { conversation } from "../drive/workloads";
+import { takeTurns, timed, timedWithCpu } from "../measure/clock";
+import { Samples } from "../measure/samples";
+import type { Result, Scenario } from "./scenario";
+
+export const POSTGRES = "postgres";
+const ROUND_TRIP_MS = 2;
+const AT_ONCE = 32;
+export const stepAt = (messages: number): string => `${messages.toLocaleString("en")} messages, whole step`;
+export const STEP_FAR = `10 messages, whole step, ${ROUND_TRIP_MS} ms to the server and back`;
+export const STEP_AT_ONCE = `${AT_ONCE} threads at once, per step`;
+export const getAt = (messages: number): string => `${messages.toLocaleString("en")} messages, getTuple`;
+export const listAt = (messages: number): string => `${messages.toLocaleString("en")} messages, list of 20`;
+export const ROUND_TRIPS = "round trips per step";
+
+/** The savers on PostgreSQL, by turns on one server. */
+export const postgres: Scenario = {
+  name: POSTGRES,
+  run: async ({ quick }): Promise<Result> => {
+    const samples = new Samples();
+    const bench = await postgresServer();
+    const title = "On PostgreSQL, beside the official PostgresSaver";
+    if (typeof bench === "string")
+      return { name: POSTGRES, title, contenders: [], samples, facts: {}, notes: [], absent: [bench] };
+    try {
+      const contenders = postgresContenders(bench, bench.url);
+      await countTrips(bench, samples);
+      // New code is slow: these threads are for warming up.
+      await conversations(bench, bench.url, { messages: 10, measured: 5, threads: quick ? 5 : 60 }, new Samples());
+      await conversations(bench, bench.url, { messages: 10, measured: 5, threads: quick ? 8 : 40 }, samples);
+      await conversations(bench, bench.url, { messages: 100, measured: 20, threads: quick ? 1 : 3 }, samples);
+      const far = await overSlowNetwork(bench.url, ROUND_TRIP_MS);
+      try {
+        await conversations(bench, far.url, { messages: 10, measured: 5, threads: quick ? 2 : 10 }, samples, STEP_FAR);
+      } finally {
+        far.end();
+      }
+      for (let round = 0; round < (quick ? 1 : 3); round += 1) await atOnce(bench, quick ? 5 : 15, samples);
+      if (!quick) {
+        const before = await sizes(bench);
+        await conversations(bench, bench.url, { messages: 1_000, measured: 30, threads: 1 }, samples);
+        const after = await sizes(bench);
+        for (const [id, bytes] of after)
+          samples.add("tables of a thread of 1,000 messages", id, bytes - (before.get(id) ?? 0), "bytes");
+      }
+      const notes = [
+        `${bench.which}. Each saver has a schema and a pool of its own. Their tables grow from one measurement to the next.`,
+        `A server ${ROUND_TRIP_MS} ms away is the same one behind a proxy that delays both directions.`,
+        `${AT_ONCE} threads at once: all in one process with one saver. Per step means the whole time divided by all steps.`,
+        "Round trips are counted by a proxy: how often the saver waits for the server. Those of calls that overlap count each.",
+      ];
+      return { name: POSTGRES, title, contenders, samples, facts: {}, notes };
+    } finally {
+      await bench.end();
+    }
+  },
+};
+
+async function opened(bench: Bench, url: string) {
+  const contenders = postgresContenders(bench, url);
+  return Promise.all(contenders.map(async (contender) => ({ contender, path: "", saver: await contender.open("") })));
+}
+
+async function conversations(
+  bench: Bench,
+  url: string,
+  { messages, measured, threads }: { messages: number; measured: number; threads: number },
+  samples: Samples,
+  named?: string,
+): Promise<void> {
+  const stores = await opened(bench, url);
+  for (let seed = 0; seed < threads; seed += 1) {
+    const all = stores.map((store) => new Thread({ ...store, script: new Script(conversation(seed)) }));
+    for (const thread of all) {
+      await thread.begin();
+      for (let count = measured; count < messages; count += 1) await thread.step();
+    }
+    await takeTurns(all, measured, async (thread) => {
+      const { id } = thread.contender;
+      let took = 0;
+      const { cpu } = await timedWithCpu(async () => (took = (await thread.step()).step));
+      samples.add(named ?? stepAt(messages), id, took);
+      if (named === undefined) samples.add(`${stepAt(messages)}, processor time of the client`, id, cpu);
+    });
+    if (named === undefined) {
+      await takeTurns(all, 5, async (thread) => {
+        samples.add(getAt(messages), thread.contender.id, await timed(() => thread.getTuple()));
+      });
+    }
+    for (const thread of all) await thread.end();
+    if (named === undefined) {
+      await takeTurns(all, 3, async (thread) => {
+        samples.add(listAt(messages), thread.contender.id, await timed(() => thread.list(20)));
+      });
+    }
+  }
+  for (const { contender, saver } of stores) await contender.close(saver);
+}
+
+async function atOnce(bench: Bench, steps: number, samples: Samples): Promise<void> {
+  for (const store of await opened(bench, bench.url)) {
+    const all = Array.from({ length: AT_ONCE }, (_, seed) => new Thread({ ...store, script: new Script(conversation(seed)) }));
+    await Promise.all(all.map((thread) => thread.begin()));
+    const took = await timed(() =>
+      Promise.all(
+        all.map(async (thread) => {
+          for (let count = 0; count < steps; count += 1) await thread.step();
+        }),
+      ),
+    );
+    samples.add(STEP_AT_ONCE, store.contender.id, took / (AT_ONCE * steps));
+    for (const thread of all) await thread.end();
+    await store.contender.close(store.saver);
+  }
+}
+
+async function countTrips(bench: Bench, samples: Samples): Promise<void> {
+  const proxy = await PostgresProxy.inFrontOf(bench.url);
+  // Else a client that sends several statements together could seem to have waited between them.
+  proxy.delay = { toServer: 3, toClient: 3 };
+  try {
+    for (const store of await opened(bench, proxy.url)) {
+      const { id } = store.contender;
+      const before = proxy.connections;
+      const thread = new Thread({ ...store, script: new Script(conversation(0)) });
+      await thread.begin();
+      for (let count = 0; count < 3; count += 1) await thread.step();
+      for (let count = 0; count < 10; count += 1) {
+        proxy.reset();
+        await thread.step();
+        samples.add(ROUND_TRIPS, id, proxy.roundTrips, "count");
+      }
+      await thread.end();
+      samples.add("connections of one thread", id, proxy.connections - before + 1, "count");
+      await store.contender.close(store.saver);
+    }
+  } finally {
+    await proxy.close();
+  }
+}
+
+async function sizes({ bytesOf }: Bench): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>();
+  for (const id of [OFFICIAL, OURS]) sizes.set(id, await bytesOf(id));
+  return sizes;
+}
