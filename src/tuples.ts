@@ -126,9 +126,9 @@ async function migratePendingSends(
 ): Promise<void> {
   const { store, nextVersion } = parts;
   const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId, remembered);
-  checkpoint.channel_values[TASKS] = (parent === undefined ? [] : await pendingWritesOf(parts, parent))
-    .filter(([, channel]) => channel === TASKS)
-    .map(([, , value]) => value);
+  const writes = parent === undefined ? [] : await pendingWritesOf(parts, parent);
+  const sends = writes.filter(([, channel]) => channel === TASKS);
+  checkpoint.channel_values[TASKS] = Array.from(sends, ([, , value]) => value);
   const versions: ChannelVersions = checkpoint.channel_versions;
   const known = Object.values(versions);
   versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : nextVersion(undefined);

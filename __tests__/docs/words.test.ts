@@ -31,7 +31,7 @@ function wrongWords(text: string, offset = 0): string[] {
     .replaceAll(/```[\s\S]*?```/g, (code) => code.replaceAll(/[^\n]/g, " "))
     .replaceAll(/`[^`\n]*`|\{@link[^}]*\}/g, "")
     // What a line of a comment or of a quotation begins with.
-    .replaceAll(/[ \t]*\n[ \t]*(?:\/\/|\*|>)?[ \t]*/g, "\n");
+    .replaceAll(/[ \t]*\n[ \t]*(?:\/\/|--|\*|>)?[ \t]*/g, "\n");
   return INSTEAD.flatMap(([word, instead]) =>
     [...prose.matchAll(new RegExp(word.source.replaceAll(" ", "\\s"), "gi"))].map(({ 0: phrase, index }) => ({
       line: offset + prose.slice(0, index).split("\n").length,
@@ -87,6 +87,7 @@ const pages = [
   ...["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md", "bench/RESULTS.md"],
   ...filesIn("docs", ".md"),
   ...filesIn("torture/results", ".md"),
+  ...filesIn("migrations", ".sql"),
 ];
 const sources = ["src", "examples", "bench", "torture"].flatMap((folder) =>
   filesIn(folder, ".ts").filter((file) => !file.endsWith(".generated.ts")),

@@ -330,6 +330,47 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
     },
   );
 
+  test("S8.2 S3.5 if its result couldn't be saved, an undo that reads it fails and says what to do, and one that doesn't is called", async () => {
+    const undone: unknown[] = [];
+    let keyOnly = false;
+    const opens = defineEffect("opens a socket", {
+      run: () => ({ port: 80, close: () => undefined }),
+      undo: (call) => undone.push(keyOnly ? call.key : call.result.port),
+    });
+    const { saver, invoke } = running(async ({ log }) =>
+      log.length === 0 ? { log: ["a"] } : { log: [String((await opens()).port)] },
+    );
+    await invoke("a");
+    for (const keysOnly of [false, true]) {
+      keyOnly = keysOnly;
+      expect(await refusal(invoke("b"))).toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
+      const { id, key } = (await saver.effects.list("t")).at(-1)!;
+      if (!keyOnly) {
+        const { code, cause } = await refusal(saver.rewind(TO_A));
+        expect([code, (cause as Error).message]).toEqual([
+          "UNDO_FAILED",
+          `The result of effect "opens a socket" (#0) in node "n" of thread "t" isn't on record, because it couldn't be saved. Let the undo work without \`result\`, or settle the effect: saver.effects.resolve("${id}", { outcome: "done", result }).`,
+        ]);
+        await saver.effects.resolve(id, { outcome: "done", result: { port: 81 } });
+      }
+      await saver.rewind(TO_A);
+      expect(undone.splice(0)).toEqual([keyOnly ? key : 81]);
+    }
+  });
+
+  test("S8.2 S3.5 if its result couldn't be saved, an undo for effects in doubt gets none", async () => {
+    const calls: unknown[] = [];
+    const opens = defineEffect("opens a file", {
+      run: () => ({ close: () => undefined }),
+      undo: { run: ({ result, inDoubt }) => calls.push([result, inDoubt]), whenInDoubt: true },
+    });
+    const { saver, invoke } = running(async ({ log }) => (log.length === 0 ? { log: ["a"] } : (await opens(), {})));
+    await invoke("a");
+    await refusal(invoke("b"));
+    await saver.rewind(TO_A);
+    expect(calls).toEqual([[undefined, false]]);
+  });
+
   test("S8.2 S3.4 a gate that rolls back finds its undo by its name", async () => {
     const deeds = new Deeds();
     const post = defineEffect("post", { run: () => deeds.do("post"), undo: () => deeds.do("unpost") });

@@ -13,8 +13,11 @@ export interface UndoCall<Input = unknown, Result = unknown> {
   /** The key that the effect's `run` was called with. */
   key: string;
   input: Input;
-  /** What `run` returned. Undefined if the effect is in doubt, or if its result couldn't be saved. */
-  result: Result;
+  /**
+   * What `run` returned. If it couldn't be saved, reading it throws UNSERIALIZABLE_VALUE. For undos with `whenInDoubt` it is
+   * undefined then, and for an effect in doubt.
+   */
+  readonly result: Result;
   /** Nobody knows whether the effect happened. Only undos that declare `whenInDoubt` are called for such effects. */
   inDoubt: boolean;
   effect: Effect;
@@ -30,7 +33,7 @@ export interface Undo<Input, Result, InDoubt extends boolean> {
   probe?: (call: UndoCall<Input, InDoubt extends true ? Result | undefined : Result>) => boolean | Promise<boolean>;
   /** The undo may be called again with the same key when nobody knows whether an earlier call succeeded. */
   idempotent?: boolean;
-  /** Call the undo for effects in doubt too; `result` is undefined then. */
+  /** Call the undo for effects in doubt too. `result` is undefined then, and if it couldn't be saved. */
   whenInDoubt?: InDoubt;
 }
 

@@ -89,6 +89,12 @@ export const undoFailed = (row: EffectRow, rewindId: string, cause: unknown): Tu
     cause,
   });
 
+export const noResult = (row: EffectRow): TurnsError =>
+  failure("UNSERIALIZABLE_VALUE", row, {
+    problem: `The result of ${nameOf(row)} isn't on record, because it couldn't be saved.`,
+    remedy: `Let the undo work without \`result\`, or settle the effect: ${resolve(row, '{ outcome: "done", result }')}.`,
+  });
+
 export const undoNotRecorded = (row: EffectRow, cause: unknown): TurnsError =>
   failure("EFFECT_NOT_RECORDED", row, {
     problem: `${undoOf(row)} ran, but that couldn't be saved.`,

@@ -33,7 +33,7 @@ export interface CheckpointRewindRequest extends Pick<RewindRequest, "threadId" 
 /** Names the unfinished rewind to finish by its thread: a thread has at most one. */
 export type FinishRequest = Pick<RewindRequest, "threadId" | "allowUncompensated">;
 
-/** What a rewind removed and undid or, for a dry run, would remove and undo. */
+/** What a rewind removed and undid or, for a dry run, would remove and undo. `String(report)` is a few lines for people. */
 export interface RewindReport {
   /** Undefined for a dry run, and if there was nothing after the target. */
   rewindId: string | undefined;
@@ -46,6 +46,8 @@ export interface RewindReport {
   /** Rows that are removed, by kind. */
   removed: RewindCounts;
   effects: RewindEffects;
+  /** What was deleted, the undos in their order, and how to take the rewind back. */
+  toString(): string;
 }
 
 /** A rewind that was taken back. */

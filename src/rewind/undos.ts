@@ -75,7 +75,7 @@ function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
   const transactional = transactionalOf(definition);
   if (transactional !== undefined && typeof transactional.undo === "function") {
     const { tx, undo: undoIn } = transactional;
-    const run = (call: UndoCall) => undoneIn(tx, tryOf(call.effect), (db) => undoIn.call(definition, { ...call, db }));
+    const run = (call: UndoCall) => undoneIn(tx, tryOf(call.effect), (db) => undoIn.call(definition, withDb(call, db)));
     // Called again, it finds its mark.
     return { run, probe: undefined, idempotent: true, whenInDoubt: false };
   }
@@ -84,6 +84,11 @@ function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
   }
   const { probe, idempotent = false, whenInDoubt = false } = undo;
   return { run: (call) => undo.run(call), probe: probe && ((call) => probe.call(undo, call)), idempotent, whenInDoubt };
+}
+
+/** Copies no value: reading a result that isn't there throws. */
+function withDb<Db>(call: UndoCall, db: Db): UndoCall & { db: Db } {
+  return Object.defineProperties({ db }, Object.getOwnPropertyDescriptors(call)) as UndoCall & { db: Db };
 }
 
 const invalid = (what: string, found: string): TurnsError =>

@@ -2,6 +2,7 @@ import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { Verification } from "./integrity";
+import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
@@ -870,6 +871,29 @@ export interface Store {
     at: string,
     guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
   ): Awaitable<RewindCounts>;
+
+  /** The steps of a move to another database; `ops/moves.ts` explains them. */
+  departure(threadId: string): Awaitable<Departure | undefined>;
+  destination(threadId: string): Awaitable<Destination>;
+  isHeldBy(lease: Lease): Awaitable<boolean>;
+  rowsToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    cursor?: MoveCursor,
+    lists?: MovedLists,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  partToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    part: MovedKind,
+    cursor?: MoveCursor,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  listsToMove(): Awaitable<MovedLists>;
+  beginArrival(lease: Lease, archives: readonly string[]): Awaitable<Arrival>;
+  saveMoved(arrival: Arrival, rows: readonly MovedRow[]): Awaitable<void>;
+  abandonArrival(arrival: Arrival): Awaitable<void>;
+  publishArrival(arrival: Arrival, id: string, departure: Departure): Awaitable<void>;
+  holdDeparture(lease: Lease, movedTo: MovedTo, stamp: string | undefined): Awaitable<boolean>;
+  releaseDeparture(lease: Lease, id: string): Awaitable<void>;
+  endDeparture(threadId: string, id: string, createdAt: string): Awaitable<void>;
 
   /**
    * Seals rows again under the current key, for a short time, from where the last call stopped.

@@ -182,7 +182,8 @@ export class TurnLog {
 
   #thoughtLost(attempt: Attempt, error: unknown): void {
     this.#lost(attempt, "Thought", error);
-    if (this.#parts.options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) throw error;
+    const isElsewhere = TurnsError.is(error, "LEASE_LOST") || TurnsError.is(error, "THREAD_MOVED");
+    if (this.#parts.options.onTurnError !== "continue" || isElsewhere) throw error;
   }
 
   /** @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist */

@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import type { Program } from "../program";
-import { corrupted, leaseLost, runOver } from "../refusals";
+import { corrupted, leaseLost, runOver, threadMoved } from "../refusals";
 import { THREAD_ROWS, TOMBSTONE_ROWS, RUN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
@@ -23,7 +23,17 @@ export type RawThread = RawOf<typeof THREADS>;
 export type RawRun = RawOf<typeof RUNS>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
-const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_ROWS };
+const NEW = {
+  seq: 0,
+  epoch: 0,
+  generation: 0,
+  prunedSeq: 0,
+  unswept: 0,
+  ...NO_ROWS,
+  arrived: undefined,
+  movedTo: undefined,
+  gone: false,
+};
 /** Matches id or tag, so that a thread with a damaged id or index doesn't look missing. */
 export const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
 const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
@@ -48,8 +58,15 @@ export function* areWritten(session: Session, rows: readonly WrittenThread[]): P
   return rows.length > 0;
 }
 
-/** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify; THREAD_MOVED if only a signpost is left */
 export function* threadKey(session: Session, threadId: string): Program<ThreadState | undefined> {
+  const key = yield* threadOrSignpost(session, threadId);
+  if (key?.row.gone === true) throw threadMoved(key.row);
+  return key;
+}
+
+/** {@link threadKey} that also finds what is left of a thread that moved to another database. */
+export function* threadOrSignpost(session: Session, threadId: string): Program<ThreadState | undefined> {
   const known = yield* session.known(threadId);
   if (known !== undefined) return known;
   const rows = yield* session.all<RawThread>(session.locking(OF_ID), threadId, tagOf(session, threadId));
@@ -259,16 +276,36 @@ export function* allowAgain(session: Session, threadId: string): Program<void> {
   if (grave !== undefined) yield* saveTombstone(session, threadId, grave.deletedAt, false);
 }
 
-/** @returns whether there was a tombstone */
+/** Forgets too that the thread moved to another database. @returns whether there was a tombstone, or such a move */
 export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
   yield* session.lock(threadId);
+  const key = yield* threadOrSignpost(session, threadId);
+  const hasMoved = key?.row.movedTo !== undefined;
+  if (hasMoved && !key.row.gone) yield* sayWhere(session, key, undefined);
   yield* showInThread(session, threadId);
+  if (hasMoved && key.row.gone) yield* session.run("DELETE FROM langgraph_threads WHERE thread = ?", key.thread);
   session.threads.delete(threadId);
-  return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
+  return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0 || hasMoved;
+}
+
+/** Writes where a thread moves to; undefined if it stays. */
+export function* sayWhere(session: Session, key: ThreadState, movedTo: string | undefined): Program {
+  yield* session.run("UPDATE langgraph_threads SET moved_to = ? WHERE thread = ?", movedTo ?? null, key.thread);
+  key.moves(movedTo);
+}
+
+/**
+ * For a thread that comes from another database: runs that its deletion there would have refused are refused here.
+ * @throws {TurnsError} THREAD_DELETED if the id was deleted here for good
+ */
+export function* carryDeletion(session: Session, threadId: string, deletedAt: number): Program {
+  const grave = yield* tombstoneOf(session, threadId);
+  if (grave?.final === true) throw threadDeleted(threadId, grave.deletedAt, true);
+  if (deletedAt > (grave?.deletedAt ?? 0)) yield* saveTombstone(session, threadId, deletedAt, false);
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* tombstoneOf(session: Session, threadId: string): Program<Deletion | undefined> {
+export function* tombstoneOf(session: Session, threadId: string): Program<Deletion | undefined> {
   const row = yield* session.get<RawOf<typeof TOMBSTONES>>(TOMBSTONE_OF, threadId, tagOf(session, threadId));
   return row && TOMBSTONE_ROWS.parse(session.sealing, threadId, row);
 }
@@ -335,7 +372,10 @@ export function* toRuns(session: Session, rows: readonly RawRun[]): Program<RunR
  * anything has changed, that has to change too.
  */
 export function* showInThread(session: Session, threadId: string): Program {
-  if (session.engine.dialect.guards !== undefined) (yield* threadKey(session, threadId))?.touch();
+  if (session.engine.dialect.guards === undefined) return;
+  const key = yield* threadOrSignpost(session, threadId);
+  // Nothing is saved on a thread that moves, whatever is remembered of it.
+  if (key !== undefined && key.row.movedTo === undefined) key.touch();
 }
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];
