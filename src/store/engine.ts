@@ -37,6 +37,8 @@ export interface Engine {
    * rolled back.
    */
   hasChanged(): Program<boolean>;
+  /** A value that differs from the last one if anybody has committed since; undefined if asking costs as much as reading. */
+  version?(): unknown;
   /** Runs at the end of each transaction that wrote. */
   hasWritten(): void;
   /** A table's columns in their order, including those that somebody else has added. */
