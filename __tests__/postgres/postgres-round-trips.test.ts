@@ -59,4 +59,5 @@ test.each(["the server", "PgBouncer"])(
       await pooler?.stop();
     }
   },
+  120_000,
 );

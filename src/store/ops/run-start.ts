@@ -93,7 +93,7 @@ export function* beginAtOnce(
       }),
     };
   } catch (error) {
-    // Whoever reads the thread reports it.
+    // The next read of the thread reports it.
     if (TurnsError.is(error)) return { found: undefined };
     throw error;
   }
