@@ -10,6 +10,7 @@ export const POSTGRES_SUITES = [
   "crash/crash-matrix",
   "differential/*",
   "langgraph/conformance",
+  "moving/*",
   "retention/tombstones",
   "runner/requirements-*",
   "transactions/*",

@@ -31,8 +31,9 @@ const LONGEST_PAUSE_MS = 1_000;
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
 
+/** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
-  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`;
+  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
 
 /**
  * PostgreSQL over a pool of connections. Each transaction takes a connection of its own, so reads don't hold up writes.
@@ -44,6 +45,7 @@ export class PostgresEngine implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly buffers = true;
+  readonly sendsTogether = true;
   readonly #pool: () => Awaitable<PgPool>;
   readonly #schema: string;
   readonly #translator: Translator;
@@ -277,6 +279,8 @@ class Transaction {
   #waiting: Statement[] = [];
   #connection: Connection | undefined;
   #hasChanged = false;
+  /** The commit was sent and answered. */
+  #isOver = false;
   /** The first error since the beginning, unless the program has rolled back the part it was in. */
   #failure: { error: unknown } | undefined;
 
@@ -303,7 +307,7 @@ class Transaction {
     let step = program.next();
     while (step.done !== true) {
       const statement = step.value;
-      if (statement.returns === "none" && !ENDS_A_PART.test(statement.text)) {
+      if (statement.returns === "none" && statement.others === undefined && !ENDS_A_PART.test(statement.text)) {
         this.#waiting.push(statement);
         step = program.next();
         continue;
@@ -321,22 +325,38 @@ class Transaction {
     return step.value;
   }
 
-  /** Sends a statement behind those that wait. @throws the first error of them */
+  /** Sends a statement behind those that wait. @throws the first error of them; what {@link run} throws if it's the last */
   async #ask(statement: Statement): Promise<unknown> {
-    const answers = await this.#send([...this.#taken(), statement]);
-    const own = answers.at(-1) as Answer;
+    const { others, isLast = false } = statement;
+    const asked = [statement, ...(others ?? [])];
+    const sent = [...this.#taken(), ...asked];
+    if (isLast) {
+      const answers = await this.#sendLast(sent);
+      return asked.map(({ returns }, at) => resultOf(returns, answers[sent.length - asked.length + at] as Answer));
+    }
+    const answers = await this.#send(sent);
+    const [own, ...rest] = answers.slice(-asked.length) as [Answer, ...Answer[]];
     // What failed since the savepoint has been rolled back with everything else of that part.
     const isRolledBack = statement.text.startsWith("ROLLBACK TO ") && !("error" in own);
     const failed = isRolledBack ? undefined : answers.find((answer) => "error" in answer);
     this.#failure = isRolledBack ? undefined : (this.#failure ?? failed);
     if (failed !== undefined) throw meaningOfGuard(failed.error);
-    return resultOf(statement.returns, own);
+    if (others === undefined) return resultOf(statement.returns, own);
+    return [own, ...rest].map((answer, at) => resultOf((asked[at] as Statement).returns, answer));
   }
 
   async #commit(): Promise<void> {
     const waiting = this.#taken();
+    if (this.#isOver && waiting.length > 0) throw new Error("a statement came after the last one");
+    if (this.#isOver) return;
     if (waiting.length === 0 && !this.#hasChanged) return this.#end(this.#unchanged);
-    const answers = await this.#send(waiting, [COMMIT]);
+    await this.#sendLast(waiting);
+  }
+
+  /** Sends statements and the commit. @throws what {@link run} throws */
+  async #sendLast(statements: readonly Statement[]): Promise<Answer[]> {
+    const answers = await this.#send(statements, [COMMIT]);
+    this.#isOver = true;
     const connection = this.#connection;
     this.#connection = undefined;
     const failed = answers.find((answer) => "error" in answer);
@@ -345,13 +365,15 @@ class Transaction {
     if (failed !== undefined) {
       // A statement that the server refused has rolled everything back, even if the connection was lost then.
       const isAtCommit = failed === answers.at(-1);
-      if (isLost || (isAtCommit && isDoubtful(failed.error))) throw new CommitInDoubt(failed.error);
-      throw meaningOfGuard(failed.error);
+      const isInDoubt = isLost || (isAtCommit && isDoubtful(failed.error));
+      // Nothing is lost of a transaction that has only read.
+      throw isInDoubt && this.#hasChanged ? new CommitInDoubt(failed.error) : meaningOfGuard(failed.error);
     }
     const end = answers.at(-1) as Extract<Answer, { command: string }>;
     if (end.command !== "COMMIT") {
       throw (this.#failure?.error as Error | undefined) ?? new ConnectionLost(new Error(`COMMIT became ${end.command}`));
     }
+    return answers;
   }
 
   /** Ends the transaction without waiting. The connection goes back to the pool when it's done. */
@@ -377,6 +399,7 @@ class Transaction {
   async #send(statements: readonly Statement[], rest: readonly Query[] = []): Promise<Answer[]> {
     const queries = statements.map(({ text, values }) => this.#translator.statement(text, values));
     this.#hasChanged ||= statements.some(({ text }) => !CHANGES_NOTHING.test(text));
+    if (this.#isOver) throw new Error("a statement came after the last one");
     if (this.#connection !== undefined) return this.#connection.send([...queries, ...rest]);
     const opening = this.#opening;
     this.#connection = await this.#connect();
@@ -388,7 +411,7 @@ class Transaction {
 
 /** The program can't do anything about it: the whole attempt has failed. */
 function endsAttempt(error: unknown): boolean {
-  return error instanceof StaleFacts || isPassing(error);
+  return error instanceof StaleFacts || error instanceof CommitInDoubt || isPassing(error);
 }
 
 /** Lets a program clean up. @throws the error, also if the program swallows it */
