@@ -133,7 +133,7 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
   expect(error.message).toMatch(message);
 });
 
-test("S9.3 PostgreSQL: a pool that was ended, and one that has no connection left", async () => {
+test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection left", async () => {
   const pool = new Pool({ connectionString: server.url, max: 1 });
   const client = await pool.connect();
   const busy = failure(pool, { busyTimeoutMs: 200 });
