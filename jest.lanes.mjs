@@ -7,6 +7,7 @@ export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "do
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
 export const POSTGRES_SUITES = [
   "postgres/*",
+  "cli/command-line",
   "crash/crash-matrix",
   "differential/*",
   "langgraph/conformance",
@@ -14,6 +15,7 @@ export const POSTGRES_SUITES = [
   "retention/tombstones",
   "runner/requirements-*",
   "transactions/*",
+  "turns/follow",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);
