@@ -145,7 +145,7 @@ test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection le
   await pool.end();
   const error = await failure(pool, { busyTimeoutMs: 60_000 });
   expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
-  expect(error.message).toMatch(/pool.*was ended.*Close the saver before/);
+  expect(error.message).toMatch(/pool.*is closed.*Close the saver before/);
 });
 
 test("S9.5 PostgreSQL: a role that may not create what is missing is told who may, and how", async () => {
