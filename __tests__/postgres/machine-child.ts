@@ -13,8 +13,8 @@ const now = Date.now.bind(Date);
 const RealDate = Date;
 const off = Number(hours) * 3_600_000;
 globalThis.Date = class extends RealDate {
-  constructor(...given: [] | [number]) {
-    super(...((given.length === 0 ? [now() + off] : given) as [number]));
+  constructor(at: string | number | Date = now() + off) {
+    super(at);
   }
   static override now = (): number => now() + off;
 } as DateConstructor;

@@ -1,4 +1,8 @@
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { createServer, type Server } from "node:net";
+import { join } from "node:path";
 import { inspect } from "node:util";
 import { Client, Pool } from "pg";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
@@ -7,7 +11,7 @@ import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-chec
 import { thread } from "../support/eff-world";
 import { schemaAt } from "../support/open-saver";
 import { type PostgresServer, startServer } from "../support/postgres/server";
-import { listener } from "../support/s1-tools";
+import { listener, quiet } from "../support/s1-tools";
 
 /** Whatever is wrong with the server or the way to it: a code, what is wrong, and what to do about it; and never a password. */
 const SECRET = "hush4711";
@@ -18,6 +22,7 @@ const listening: Server[] = [];
 beforeAll(async () => {
   server = await startServer();
   admin = new Client(server.adminUrl);
+  admin.on("error", () => undefined);
   await admin.connect();
   const saver = PostgresTurnSaver.fromConnString(server.url, { schema });
   await saver.setup();
@@ -25,7 +30,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const one of listening) one.close();
-  await admin.end();
   await server.stop();
 });
 
@@ -129,7 +133,7 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
   expect(error.message).toMatch(message);
 });
 
-test("S9.3 PostgreSQL: a pool that was ended, and one that has no connection left", async () => {
+test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection left", async () => {
   const pool = new Pool({ connectionString: server.url, max: 1 });
   const client = await pool.connect();
   const busy = failure(pool, { busyTimeoutMs: 200 });
@@ -141,7 +145,7 @@ test("S9.3 PostgreSQL: a pool that was ended, and one that has no connection lef
   await pool.end();
   const error = await failure(pool, { busyTimeoutMs: 60_000 });
   expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
-  expect(error.message).toMatch(/pool.*was ended.*Close the saver before/);
+  expect(error.message).toMatch(/pool.*is closed.*Close the saver before/);
 });
 
 test("S9.5 PostgreSQL: a role that may not create what is missing is told who may, and how", async () => {
@@ -182,7 +186,6 @@ test("S9.3 PostgreSQL: a role whose transactions are read-only is told so, and s
 
 test("S9.3 PostgreSQL: limits that a role has are met, or named", async () => {
   const limits: Record<string, string> = {
-    statement_timeout: "'1ms'",
     lock_timeout: "'1ms'",
     idle_in_transaction_session_timeout: "'1s'",
     default_transaction_isolation: "serializable",
@@ -194,17 +197,20 @@ test("S9.3 PostgreSQL: limits that a role has are met, or named", async () => {
   };
   for (const [name, value] of Object.entries(limits)) {
     const limited = await role(`limited_${name}`, "GRANT turns TO IT", `ALTER ROLE IT SET ${name} = ${value}`);
-    if (name === "statement_timeout") {
-      const error = await failure(limited);
-      expect(error).toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
-      expect(error.message).toMatch(/cancelled a statement.*statement_timeout/);
-      continue;
-    }
     const saver = PostgresTurnSaver.fromConnString(limited, { schema });
     await saver.put(thread("ä😀"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
     expect(await saver.getTuple(thread("ä😀"))).toBeDefined();
     await saver.close();
   }
+});
+
+test("S9.3 PostgreSQL: a role's statement_timeout that ends a wait for a lock is named", async () => {
+  const hasty = await role("hasty", "GRANT turns TO IT", "ALTER ROLE IT SET statement_timeout = '300ms'");
+  await admin.query(`BEGIN; LOCK TABLE "${schema}".langgraph_threads`);
+  const error = await failure(hasty, { busyTimeoutMs: 20_000 });
+  await admin.query("ROLLBACK");
+  expect(error).toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
+  expect(error.message).toMatch(/cancelled a statement.*statement_timeout/);
 });
 
 test("S9.3 PostgreSQL: a server that has no connection left, and one that never answers", async () => {
@@ -214,4 +220,70 @@ test("S9.3 PostgreSQL: a server that has no connection left, and one that never 
   silent.on("error", () => undefined);
   expect(await failure(silent)).toMatchObject({ code: "STORE_UNAVAILABLE" });
   await silent.end();
+});
+
+/** A database on a disk of its own, with so much room; where the system lets a test mount one. */
+const mayMount = process.getuid?.() === 0 && process.env["TURNS_WITHOUT_MOUNT"] !== "1" && process.platform === "linux";
+(mayMount ? test : test.skip)(
+  "S9.3 PostgreSQL: a full disk is named; what was saved is there, and saving continues when there is room",
+  async () => {
+    const disk = mkdtempSync("/tmp/turns-disk-");
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=28m,mode=777", "none", disk]);
+    try {
+      const place = join(disk, "space");
+      mkdirSync(place);
+      const { uid, gid } = statSync(server.folder);
+      chownSync(place, uid, gid);
+      await admin.query(`CREATE TABLESPACE small LOCATION '${place}'`);
+      await admin.query("CREATE DATABASE small OWNER turns TABLESPACE small");
+      const small = url({ pathname: "/small", password: new URL(server.url).password });
+      const filler = new Client(small);
+      await filler.connect();
+      const saver = PostgresTurnSaver.fromConnString(small, { schema, busyTimeoutMs: 300, logger: quiet });
+      const saved: string[] = [];
+      let error: unknown;
+      for (let at = 0; error === undefined && at < 100; at += 1) {
+        const checkpoint = {
+          ...emptyCheckpoint(),
+          channel_values: { a: randomBytes(1_500_000).toString("hex") },
+          channel_versions: { a: 1 },
+        };
+        await saver.put(thread(`t${at}`), checkpoint, { source: "input", step: -1, parents: {} }, { a: 1 }).then(
+          () => saved.push(`t${at}`),
+          (caught: unknown) => (error = caught),
+        );
+        if (at === 1)
+          await filler.query("CREATE TABLE filler AS SELECT repeat(md5(i::text), 50) AS it FROM generate_series(1, 6000) AS i");
+      }
+      expect(error).toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "53100" } });
+      expect((error as Error).message).toMatch(/no room left.*Free space/);
+      expect(saved.length).toBeGreaterThan(1);
+      await filler.query("DROP TABLE filler");
+      await saver.put(thread("after"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+      for (const id of saved) expect(await saver.getTuple(thread(id))).toBeDefined();
+      expect(await saver.verify()).toMatchObject({ ok: true });
+      await saver.close();
+      await filler.end();
+      await admin.query("DROP DATABASE small WITH (FORCE)");
+      await admin.query("DROP TABLESPACE small");
+    } finally {
+      execFileSync("umount", ["-l", disk]);
+      rmSync(disk, { recursive: true, force: true });
+    }
+  },
+  120_000,
+);
+
+// The last one: the server stays as it is then.
+test("S9.3 PostgreSQL: a replica is told from the primary, and can be read", async () => {
+  const saver = PostgresTurnSaver.fromConnString(server.url, { schema, migrate: "never", logger: quiet });
+  await saver.put(thread("primary"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+  await admin.end();
+  await server.demote();
+  const error = await failure(server.url);
+  expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { sqlstate: "25006" } });
+  expect(error.message).toMatch(/read-only.*primary/);
+  expect(await saver.getTuple(thread("primary"))).toBeDefined();
+  expect(await saver.verify()).toMatchObject({ ok: true });
+  await saver.close();
 });

@@ -83,7 +83,7 @@ async function takenOver(round: number, hours: readonly [number, number], expire
   await saver.close();
 }
 
-test("S9.4 PostgreSQL: a machine that stops for longer than its lease is fenced, whatever the clocks say", async () => {
+test("S9.4 PostgreSQL: a machine that stops for longer than its lease is fenced, no matter what the clocks say", async () => {
   await takenOver(0, [5, -7], async () => {
     await client.query(`UPDATE "${schemaAt("machines 0")}".langgraph_runs SET beat_at = beat_at - 31000`);
   });

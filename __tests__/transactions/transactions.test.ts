@@ -13,7 +13,7 @@ import { setFailpointHandler } from "../../src/testing-internal";
 import { attached, closeAll, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { testOfFiles } from "../support/test-of-files";
 import { config } from "../support/undo-world";
-import { describeLibraries } from "./tx-libraries";
+import { LIBRARIES, testOf } from "./tx-libraries";
 import { type Bank, CHARGES, freshTable, then } from "./tx-world";
 
 /** What every adapter promises, with the user's library and a real database: SQLite, or with jest.postgres.config.mjs PostgreSQL. */
@@ -33,7 +33,8 @@ const AWKWARD = {
 
 afterEach(closeAll);
 
-describeLibraries("transactional effects by $name", (library) => {
+describe.each(LIBRARIES)("transactional effects by $name", (library) => {
+  const test = testOf(library);
   let bank: Bank;
   beforeAll(async () => (bank = await library.open()));
   afterAll(() => bank.close());

@@ -13,10 +13,14 @@ export interface PostgresServer {
   readonly url: string;
   /** The same database as superuser. */
   readonly adminUrl: string;
+  /** Belongs to the user that it runs as. */
+  readonly folder: string;
   /** SIGKILL for the postmaster, as the kernel does when memory runs out. Its backends notice and stop. */
   crash(): void;
   /** As `systemctl restart` stops it: ends all connections, and writes everything. */
   halt(): Promise<void>;
+  /** Makes it a replica, as long as it lives: it can be read only. */
+  demote(): Promise<void>;
   /** Starts it again after {@link crash} or {@link halt}; resolves when it answers. */
   restart(): Promise<void>;
   /** Stops it and removes its data. */
@@ -46,12 +50,20 @@ export async function startServer(settings: Record<string, string> = {}): Promis
       `CREATE ROLE turns LOGIN PASSWORD '${password}'`,
       "CREATE DATABASE turns OWNER turns",
     ]);
+    const halt = async () => void (await run(box, join(bin, "pg_ctl"), "-D", data, "-m", "fast", "-w", "stop"));
+    const restart = () => startOn(box, bin, data, { ...settings, port: String(port) });
     return {
       url: urlOf("turns", "turns"),
       adminUrl: urlOf(SUPERUSER, "turns"),
+      folder: box.folder,
       crash: () => process.kill(postmasterOf(data), "SIGKILL"),
-      halt: async () => void (await run(box, join(bin, "pg_ctl"), "-D", data, "-m", "fast", "-w", "stop")),
-      restart: () => startOn(box, bin, data, { ...settings, port: String(port) }),
+      halt,
+      demote: async () => {
+        await halt();
+        writeFileSync(join(data, "standby.signal"), "");
+        await restart();
+      },
+      restart,
       stop,
     };
   } catch (error) {

@@ -110,14 +110,16 @@ export class Connection {
     this.#lost ??= error;
   };
 
-  /** Sends statements together. It never rejects: each has its own answer. A lost connection is a {@link ConnectionLost}. */
-  async send(queries: readonly Query[]): Promise<Answer[]> {
+  /**
+   * Sends statements together. It never rejects: each has its own answer. A lost connection is a {@link ConnectionLost}.
+   *
+   * @param isPatient the server may take as long as it wants
+   */
+  async send(queries: readonly Query[], isPatient = false): Promise<Answer[]> {
     onRoundTrip?.(queries.map(({ text }) => text));
     const { connection } = this.#open;
-    const timer = later(
-      () => connection?.stream?.destroy?.(new Error("the server didn't answer in time")),
-      this.#answerTimeoutMs,
-    );
+    const isSilent = (): void => connection?.stream?.destroy?.(new Error("the server didn't answer in time"));
+    const timer = isPatient ? undefined : later(isSilent, this.#answerTimeoutMs);
     const answers = inOneWrite(connection?.stream, () => queries.map((query) => this.#answered(query)));
     try {
       return await Promise.all(answers);

@@ -258,7 +258,7 @@ const LIMITS = "set_config('lock_timeout', $1, true), set_config('idle_in_transa
 /** One in so many transactions removes the marks that processes have left. */
 const SWEEP_EVERY = 4_096n;
 
-/** The statements about the marks of transactions, each of which has one: see the table's migration. */
+/** The statements about the marks of transactions. Each transaction has one: see the migration. */
 function textsOf(schema: string) {
   const table = `${schema}.langgraph_commits`;
   return {

@@ -42,7 +42,7 @@ export function meaningOfRefusal(error: unknown): unknown {
 }
 
 function messageOf(error: unknown): string {
-  // Of a host with several addresses, each of which was tried.
+  // A host may have several addresses, and each was tried.
   if (error instanceof AggregateError && error.message === "") return error.errors.map(messageOf).join(", ");
   return error instanceof Error ? error.message : String(error);
 }
@@ -100,7 +100,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
   [
     "25P03 25P04",
     "STORE_BUSY",
-    "ended a transaction that took too long",
+    "aborted a transaction that took too long",
     "Nothing was saved. Find out what holds up the process or the network, or raise busyTimeoutMs.",
   ],
   ["28", "STORE_UNAVAILABLE", "refuses the login", "Nothing was saved. Check user, password and pg_hba.conf."],
@@ -119,8 +119,8 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
   [
     "ended",
     "STORE_UNAVAILABLE",
-    "can't be reached, because the pool that was given was ended",
-    "Nothing was saved. Close the saver before you end its pool.",
+    "can't be reached, because the pool that was given is closed",
+    "Nothing was saved. Close the saver before its pool.",
   ],
   [
     "crowded",

@@ -161,7 +161,7 @@ function* spaceOf(session: Session, schema: string): Program<FileSpace> {
 async function vacuumed(engine: PostgresEngine, schema: string): Promise<void> {
   await engine.connected(async (connection) => {
     for (const { name } of ALL_TABLES) {
-      const [answer] = await connection.send([{ text: `VACUUM (ANALYZE) ${quoted(schema)}.${name}` }]);
+      const [answer] = await connection.send([{ text: `VACUUM (ANALYZE) ${quoted(schema)}.${name}` }], true);
       if (answer !== undefined && "error" in answer) throw answer.error as Error;
     }
   });

@@ -1,0 +1,62 @@
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
+import { Client } from "pg";
+import { LONG, runs } from "../support/lane";
+import { thread } from "../support/eff-world";
+import { openSaver, schemaAt } from "../support/open-saver";
+import { quiet } from "../support/s1-tools";
+
+/** Sizes as they come, and what is too large; the space of what was deleted. */
+const saver = openSaver("sizes", { logger: quiet, busyTimeoutMs: 100 });
+afterAll(() => saver.close());
+jest.setTimeout(120_000);
+
+async function saved(id: string, values: Record<string, unknown>): Promise<Record<string, unknown>> {
+  const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));
+  const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
+  await saver.put(thread(id), checkpoint, { source: "input", step: -1, parents: {} }, versions);
+  return (await saver.getTuple(thread(id)))!.checkpoint.channel_values;
+}
+
+test("S9.1 PostgreSQL: large values, many channels and long ids are saved, read and copied", async () => {
+  const megabytes = runs(8, 100);
+  const text = "ab".repeat(megabytes * 500_000);
+  expect((await saved("text", { text }))["text"] === text).toBe(true);
+  const bytes = new Uint8Array(megabytes * 1_000_000).fill(7);
+  expect(Buffer.compare((await saved("bytes", { bytes }))["bytes"] as Uint8Array, bytes)).toBe(0);
+  const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`channel ${at}`, at]));
+  expect(await saved("many", many)).toEqual(many);
+  for (const id of ["text", "many"]) {
+    await saver.copyThread(id, `${id}, copied`);
+    const [copy, original] = await Promise.all([`${id}, copied`, id].map((each) => saver.getTuple(thread(each))));
+    expect(copy!.checkpoint.channel_values).toEqual(original!.checkpoint.channel_values);
+  }
+  const long = Array.from({ length: 2_500 }, (_, at) => String.fromCharCode(33 + ((at * 7_919) % 90))).join("");
+  expect(await saved(long, { a: 1 })).toEqual({ a: 1 });
+});
+
+test("S9.1 PostgreSQL: a thread id that no index can hold is refused", async () => {
+  const id = Array.from({ length: 5_000 }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
+  await expect(saved(id, { a: 1 })).rejects.toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "54000" } });
+});
+
+test("S9.1 PostgreSQL: vacuum makes the space of deleted rows usable again, however long it takes", async () => {
+  for (const id of ["text", "text, copied", "bytes"]) await saver.deleteThread(id);
+  const { bytesBefore, bytesAfter } = await vacuum(saver);
+  expect(bytesAfter).toBe(bytesBefore);
+  // It waits for somebody longer than for any save: in the long lane, longer than the server may be silent.
+  const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
+  await client.connect();
+  await client.query(`BEGIN; LOCK TABLE "${schemaAt("sizes")}".langgraph_threads IN SHARE UPDATE EXCLUSIVE MODE`);
+  const full = vacuum(saver, { full: true });
+  await new Promise((done) => setTimeout(done, LONG ? 35_000 : 500));
+  await client.query("COMMIT");
+  await full;
+  const { rows } = await client.query<{ at: Date | null }>(
+    "SELECT last_vacuum AS at FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'langgraph_chunks'",
+    [schemaAt("sizes")],
+  );
+  expect(rows[0]!.at).not.toBeNull();
+  await client.end();
+  expect(await saver.verify()).toMatchObject({ ok: true });
+});
