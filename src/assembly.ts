@@ -130,7 +130,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
 /** What other modules of this package need beyond a saver's public methods. */
 export function internalsFrom(
   { store, recorder, runs, retention, rewinding, draining }: Assembly,
-  { logger, encryption }: ResolvedOptions,
+  { logger, encryption, clock, turns, redact, serde }: ResolvedOptions,
 ): Internals {
   return {
     store,
@@ -144,6 +144,11 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    claim: async (threadId, claim) => runs.reserve(threadId, claim),
+    leaseOf: (threadId) => runs.leaseOf(threadId),
+    isStopping: () => draining.begun || !store.open,
+    keepsErrors: turns === "full" && redact === undefined && serde === undefined,
+    now: () => clock().getTime(),
     async leftRunsStopped(threadId) {
       const stopped = recorder.left.endOf(threadId);
       if (stopped === undefined) return;

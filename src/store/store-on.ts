@@ -10,6 +10,7 @@ import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settle
 import { graphsOfTurns } from "./ops/graphs";
 import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
+import { allRuns, beginRecovery, endRecovery, listRecoveries, recoveryOf, saveRecovery } from "./ops/recoveries";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
@@ -134,6 +135,12 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
     endRun: mark(endRun),
     listRuns: read(listRuns),
+    allRuns: read(allRuns),
+    beginRecovery: mark(beginRecovery, "run-mark"),
+    saveRecovery: write(saveRecovery),
+    endRecovery: write(endRecovery),
+    recoveryOf: read(recoveryOf),
+    listRecoveries: read(listRecoveries),
     countBehind: read(countBehind),
     prunedSeq: read(prunedSeq),
     rewind: write(rewind, "rewind"),
