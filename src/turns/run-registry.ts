@@ -352,7 +352,9 @@ export class RunRegistry {
   /** @throws {TurnsError} REWIND_UNFINISHED */
   async #markUnlessRewinding(threadId: string, thread: ActiveThread): Promise<void> {
     let found: RewindRow | undefined;
-    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished)));
+    await this.#keep(threadId, async () => {
+      await this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished));
+    });
     if (found !== undefined) throw runRefused(found);
   }
 
@@ -481,7 +483,7 @@ export class RunRegistry {
     runsOfThisProcess.delete(thread.rowId);
     const { end, started, marked, rowId, takenOver } = thread;
     // Who only looked at a thread, and was refused, leaves it to recovery as it was.
-    const isLeft = marked && (end === "left" || (end === "failed" && !started && takenOver));
+    const isLeft = marked && (end === "left" ? started || takenOver : end === "failed" && !started && takenOver);
     const ran = started && (end === "succeeded" || end === "failed") ? { threadId, succeeded: end === "succeeded" } : undefined;
     await this.#keep(threadId, async () => {
       if (!this.#store.open) return;

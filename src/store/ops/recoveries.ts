@@ -70,7 +70,8 @@ export function* beginRecovery(
   yield* clearRuns(session, dead);
   if (dead.length > 0) yield* showInThread(session, threadId);
   yield* insertRun(session, run);
-  yield* save(session, key, { failure: recorded?.failure ?? "{}", givenUp: false, ...next }, at);
+  const failure = recorded?.progress === next.progress ? recorded.failure : "{}";
+  yield* save(session, key, { ...next, failure, givenUp: false }, at);
   return true;
 }
 
