@@ -171,16 +171,23 @@ class Recovery {
     if (this.isStopped) return report;
     const finished = this.#internals.keepOpen();
     const running = new Set<Promise<void>>();
+    const suspects: string[] = [];
     let failure: { error: unknown } | undefined;
     try {
       for (const threadId of await this.#candidates()) {
         while (running.size >= this.#options.concurrency) await Promise.race(running);
         if (this.isStopped || failure !== undefined) break;
-        const one: Promise<void> = this.#recover(threadId, report)
+        const one: Promise<void> = this.#recover(threadId, report, suspects)
           .catch((error: unknown) => void (failure ??= { error }))
           .finally(() => running.delete(one));
         running.add(one);
       }
+      await Promise.all(running);
+      // One after the other: should one of them kill this process, it hurts no other.
+      for (const threadId of suspects)
+        if (!this.isStopped && failure === undefined) await this.#recover(threadId, report, undefined);
+    } catch (error) {
+      failure ??= { error };
     } finally {
       await Promise.all(running);
       finished();
@@ -209,13 +216,14 @@ class Recovery {
     return shuffled([...found]);
   }
 
-  async #recover(threadId: string, report: RecoverReport): Promise<void> {
+  /** @param suspects gets a thread whose last try died with its process: it may be the cause */
+  async #recover(threadId: string, report: RecoverReport, suspects: string[] | undefined): Promise<void> {
     const known = this.#skipped?.get(threadId);
     if (known !== undefined && this.#internals.now() < known.at) return;
     const lost = await this.#lost(threadId);
     if (lost === undefined) return;
     try {
-      await this.#recoverLost(lost, report);
+      await this.#recoverLost(lost, report, suspects);
     } catch (error) {
       if (!TurnsError.is(error) || STORE_AWAY.includes(error.code) || STOPPING.includes(error.code)) throw error;
       if (!NOT_OURS.includes(error.code)) this.#skip(report, { threadId, taskId: undefined, reason: error });
@@ -234,7 +242,7 @@ class Recovery {
     return isDue(row) ? { threadId, runIds, row } : undefined;
   }
 
-  async #recoverLost({ threadId, runIds, row }: Lost, report: RecoverReport): Promise<void> {
+  async #recoverLost({ threadId, runIds, row }: Lost, report: RecoverReport, suspects: string[] | undefined): Promise<void> {
     const look = await this.#parts.look(threadId, this.#options.drift);
     const { taskId } = look.status;
     const reason = reasonToSkip(look, row, this.#options.drift);
@@ -248,6 +256,8 @@ class Recovery {
     const isAgain = row !== undefined && row.progress === progress && !(row.givenUp && this.#includesStuck);
     if (isAgain && row.givenUp) return;
     const tries = isAgain ? row.tries + 1 : 1;
+    if (tries > 1 && tries <= this.#options.tries && runIds.length > 0 && suspects !== undefined)
+      return void suspects.push(threadId);
     if (isAgain && tries > this.#options.tries) return this.#giveUpDead(look, row, report);
     // Should this try kill its process, others wait. But the first one may have been killed by chance.
     const next = { tries, progress, waitMs: tries === 1 ? 0 : this.#waitAfter(tries - 1) };
