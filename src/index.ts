@@ -10,7 +10,6 @@ export type { EffectEvent, SaverEvents } from "./events";
 export type { Page } from "./page";
 export type { ThreadSummary } from "./threads";
 export type { Turn } from "./turns/turn";
-export type { StuckThread } from "./turns/stuck";
 export type { Task } from "./turns/turns";
 export type { TokenUsage } from "./turns/tokens";
 export type { CompensationReport, RewindReport, RewindRequest } from "./rewind/plan";
@@ -25,9 +24,6 @@ export { GraphRunner } from "./graph-runner";
 export type {
   GraphRunnerOptions,
   NodeOptions,
-  RecoveriesOptions,
-  RecoverOptions,
-  RecoverReport,
   ResumeOptions,
   RunnableGraph,
   RunOptions,

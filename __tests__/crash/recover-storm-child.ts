@@ -61,6 +61,7 @@ async function begin(): Promise<void> {
   await Promise.all([next(), next(), next(), next()]);
 }
 
+appendFileSync(`${path}.up`, `${process.pid}\n`);
 const begun = begin();
 for await (const report of runner.recoveries({ everyMs: 300, concurrency: 6, tries: 30, waitMs: 300, signal: stop.signal }))
   appendFileSync(`${path}.reports`, `${JSON.stringify(report)}\n`);
