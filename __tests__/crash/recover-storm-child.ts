@@ -63,7 +63,7 @@ async function begin(): Promise<void> {
 
 appendFileSync(`${path}.up`, `${process.pid}\n`);
 const begun = begin();
-for await (const report of runner.recoveries({ everyMs: 300, concurrency: 6, tries: 30, waitMs: 300, signal: stop.signal }))
+for await (const report of runner.recoveries({ everyMs: 300, concurrency: 6, tries: 30, waitMs: 20, signal: stop.signal }))
   appendFileSync(`${path}.reports`, `${JSON.stringify(report)}\n`);
 await begun;
 clearInterval(looks);
