@@ -557,7 +557,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 }
 
-/** How a run ended that threw: one that the end of its process stopped is for recovery. */
+/** What becomes of a run that threw: one that the end of its process stopped is for recovery. */
 function endBy(error: unknown): RunEnd {
   return TurnsError.is(error, "STORE_DRAINING") || TurnsError.is(error, "STORE_CLOSED") ? "left" : "failed";
 }

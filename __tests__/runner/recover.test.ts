@@ -170,7 +170,7 @@ describe("recover", () => {
     expect(at.ledger.count("doubt pays")).toBe(1);
   });
 
-  test("S9.4 S3.3 a thread whose completed nodes changed is left to a worker that has its version, whatever the runner's policy is", async () => {
+  test("S9.4 S3.3 a thread whose completed nodes changed is left to a worker that has its version, no matter what the runner's policy is", async () => {
     const at = world();
     await crashed(at, "t");
     const nodes = { a: { version: "2" } };

@@ -32,8 +32,8 @@ const MAX_LAPSED = 1_000;
 const FOR_THE_TAKING = 0;
 
 /**
- * How a reserved run ended. `left`: unfinished, because its process stops, so that another one recovers the thread. `recorded`: whoever
- * reserved the thread has recorded it.
+ * What became of a reserved run. `left`: it's unfinished because its process stops, so that another one recovers the thread. `recorded`:
+ * recovery has recorded it.
  */
 export type RunEnd = "succeeded" | "failed" | "left" | "recorded";
 
