@@ -9,7 +9,10 @@ import { openSaver } from "../support/open-saver";
  */
 const [path = "", prefix = "", count = "0"] = process.argv.slice(2);
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const note = (line: string): void => appendFileSync(`${path}.ledger`, `${line}\n`);
+const note = (line: string): void => {
+  appendFileSync(`${path}.ledger`, `${line}\n`);
+  appendFileSync(`${path}.steps`, `${process.pid}\n`);
+};
 const saver = openSaver(path, { synchronous: "normal", logger: { debug() {}, info() {}, warn() {}, error() {} } });
 const pays = (threadId: string, name: string): string => {
   note(`${threadId} ${name} pays`);
@@ -61,7 +64,7 @@ async function begin(): Promise<void> {
   await Promise.all([next(), next(), next(), next()]);
 }
 
-appendFileSync(`${path}.up`, `${process.pid}\n`);
+appendFileSync(`${path}.steps`, `${process.pid}\n`);
 const begun = begin();
 for await (const report of runner.recoveries({ everyMs: 300, concurrency: 6, tries: 30, waitMs: 20, signal: stop.signal }))
   appendFileSync(`${path}.reports`, `${JSON.stringify(report)}\n`);
