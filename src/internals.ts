@@ -13,6 +13,8 @@ export interface Internals {
   readonly logger: Logger;
   /** Whether the file is encrypted. */
   readonly encrypted: boolean;
+  readonly createId: () => string;
+  readonly clock: () => Date;
   /**
    * The structure of an attached graph (docs/drift.md).
    *
@@ -38,6 +40,8 @@ export interface Internals {
   /** Whether what nodes throw may be recorded as it is (S4.6). */
   readonly keepsErrors: boolean;
   now(): number;
+  /** Holds a thread for work on the whole of it: no run starts meanwhile; see `RunRegistry.hold`. @throws {TurnsError} THREAD_RUNNING */
+  hold(threadId: string): Promise<{ lease: Lease; release(): Promise<void> }>;
   /** Resolves when the thread's runs that their readers left have stopped, and their nodes too, except those that ignore the abort. */
   leftRunsStopped(threadId: string): Promise<void>;
   /** Keeps the database open during a drain until you call the returned function. */
