@@ -130,7 +130,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
 /** What other modules of this package need beyond a saver's public methods. */
 export function internalsFrom(
   { store, recorder, runs, retention, rewinding, draining }: Assembly,
-  { logger, encryption, createId, clock }: ResolvedOptions,
+  { logger, encryption, createId, clock, turns, redact, serde }: ResolvedOptions,
 ): Omit<Internals, "readHead"> {
   return {
     store,
@@ -146,6 +146,11 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    claim: async (threadId, claim) => runs.reserve(threadId, claim),
+    leaseOf: (threadId) => runs.leaseOf(threadId),
+    isStopping: () => draining.begun || !store.open,
+    keepsErrors: turns === "full" && redact === undefined && serde === undefined,
+    now: () => clock().getTime(),
     hold: async (threadId) => runs.hold(threadId, false),
     async leftRunsStopped(threadId) {
       const stopped = recorder.left.endOf(threadId);

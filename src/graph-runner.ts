@@ -15,7 +15,7 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { refuseUnasked } from "./runner/answers";
+import { isAtBreakpoint, refuseUnasked } from "./runner/answers";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -38,19 +38,22 @@ import {
   rollbackAsked,
   type Start,
 } from "./runner/restart";
+import type { RecoveriesOptions, RecoverOptions, RecoverParts, RecoverReport } from "./runner/recover";
 import { warnOfRepeats } from "./runner/repeats";
-import { statusOf } from "./runner/status";
+import { settledBy, statusOf, type StatusParts } from "./runner/status";
 import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
 import { effectsOfRun, type EffectsOfRun, isResume, repeats, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { BaseTurnSaver } from "./base-saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
+import type { Release, RunEnd } from "./turns/run-registry";
 import type { Turn } from "./turns/turn";
 
 export type { ResumeOptions, RunOptions } from "./runner/call";
 export type { LangGraphConfig, Result, RunnableGraph } from "./runner/graph-types";
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
+export type { FailedRecovery, RecoveriesOptions, RecoverOptions, RecoverReport, SkippedThread } from "./runner/recover";
 export type { NodeOutcome } from "./runner/run-nodes";
 export type { ThreadStatus, WaitingInterrupt } from "./runner/thread-status";
 
@@ -144,7 +147,7 @@ export class GraphRunner<G extends RunnableGraph> {
       const chunks = readable(this.#streamed(first, call, run, release), stop, "now");
       return chunks as IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>;
     } catch (error) {
-      await release();
+      await release(endBy(error));
       throw error;
     }
   }
@@ -187,7 +190,7 @@ export class GraphRunner<G extends RunnableGraph> {
       call.config.signal?.throwIfAborted();
       first = run(start);
     } catch (error) {
-      await release();
+      await release(endBy(error));
       throw error;
     }
     yield* this.#streamed(first, call, run, release);
@@ -219,8 +222,33 @@ export class GraphRunner<G extends RunnableGraph> {
    */
   async status(threadId: string): Promise<ThreadStatus> {
     checkThread(threadId, "runner.status");
-    const known = checkedUndos(this.#options.undos);
-    return statusOf({ ...this.#assessed({}), policies: this.#policies({}), known }, threadId);
+    return statusOf(this.#statusParts({}), threadId);
+  }
+
+  /**
+   * Resumes every thread of this graph whose process is gone, on any machine (S9.4). Two workers never resume the same thread.
+   *
+   * It skips threads that wait for a person, are in doubt or being rewound, and threads whose completed nodes this graph has in
+   * another version. A thread that fails is tried again by later calls, after growing waits. After some tries that brought it no
+   * further, it's given up: `saver.turns.stuck()` lists it. A drain waits for the call. See docs/scaling-out.md.
+   *
+   * @returns what became of each thread; it doesn't throw what a thread's run throws
+   * @throws {TurnsError} INVALID_OPTION; STORE_UNAVAILABLE, STORE_BUSY
+   */
+  async recover(options: RecoverOptions<G> = {}): Promise<RecoverReport> {
+    const { recover } = await import("./runner/recover");
+    return recover(this.#recoverParts(), options);
+  }
+
+  /**
+   * {@link recover} again and again, for a worker: `for await (const report of runner.recoveries()) console.log(String(report))`.
+   * Each report says what is new. The loop ends when your `signal` is aborted or the saver drains.
+   *
+   * @throws {TurnsError} INVALID_OPTION, when the first report is read
+   */
+  async *recoveries(options: RecoveriesOptions<G> = {}): AsyncGenerator<RecoverReport, void, void> {
+    const { recoveries } = await import("./runner/recover");
+    yield* recoveries(this.#recoverParts(), options);
   }
 
   /** {@link TurnSaver.rewind} with the runner's undos. @throws as there */
@@ -276,20 +304,27 @@ export class GraphRunner<G extends RunnableGraph> {
   /** Reserves the thread, so that nobody else runs it meanwhile. @throws {TurnsError} THREAD_RUNNING */
   async #alone(call: RunCall, work: () => Promise<unknown>): Promise<Result<G>> {
     const release = await this.#taken(call);
+    let end: RunEnd = "succeeded";
     try {
       return (await work()) as Result<G>;
+    } catch (error) {
+      end = endBy(error);
+      throw error;
     } finally {
-      await release();
+      await release(end);
     }
   }
 
+  async #taken(call: RunCall): Promise<Release> {
+    return this.#followed(call, await internalsOf(this.saver).reserve(call.threadId));
+  }
+
   /** @returns a function that frees the thread, once LangGraph has stopped its run, and finishes its CHECKPOINT.md */
-  async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
+  async #followed({ threadId }: RunCall, free: Release): Promise<Release> {
     const internals = internalsOf(this.saver);
-    const free = await internals.reserve(threadId);
-    const release = async (): Promise<void> => {
+    const release: Release = async (end) => {
       await internals.leftRunsStopped(threadId);
-      await free();
+      await free(end);
     };
     if (this.#options.checkpointFile === undefined) return release;
     const written = internals.keepOpen();
@@ -297,16 +332,47 @@ export class GraphRunner<G extends RunnableGraph> {
       const path = this.#fileOf(threadId);
       const { CheckpointFile } = await import("./report/checkpoint-file");
       const follower = CheckpointFile.follow(this.saver, threadId, path);
-      return async () => {
-        await release();
+      return async (end) => {
+        await release(end);
         await follower.close();
         written();
       };
     } catch (error) {
       written();
-      await release();
+      await release(endBy(error));
       throw error;
     }
+  }
+
+  #recoverParts(): RecoverParts {
+    return {
+      saver: this.saver,
+      look: async (threadId, drift) => {
+        const parts = this.#statusParts({ drift });
+        const found = await assess(parts, threadId);
+        const status = await statusOf(parts, threadId, found);
+        const atBreakpoint = isAtBreakpoint(this.#pregel, {}, found);
+        return { status, found, atBreakpoint, settledBy: (effect) => settledBy(effect, parts.known) };
+      },
+      resume: async ({ threadId, drift, config }, claim, failed) => {
+        // The runner's own `drift` is for a resume that somebody asked for. What it accepts is no drift.
+        const own = typeof this.#options.drift === "object" ? undefined : "refuse";
+        const call = checkedCall({ ...config, threadId, drift: drift ?? own }, "runner.recover");
+        const free = await internalsOf(this.saver).claim(threadId, claim);
+        if (free === undefined) return false;
+        const release = await this.#followed(call, free);
+        let end: RunEnd = "succeeded";
+        try {
+          await this.#invoked(await this.#resumed(null, call, undefined), call);
+        } catch (error) {
+          end = "recorded";
+          end = await failed(error);
+        } finally {
+          await release(end);
+        }
+        return true;
+      },
+    };
   }
 
   #fileOf(threadId: string): string {
@@ -353,12 +419,15 @@ export class GraphRunner<G extends RunnableGraph> {
     first: AsyncIterable<T>,
     { config: { signal } }: RunCall,
     run: (start: Start) => AsyncIterable<T> | Promise<AsyncIterable<T>>,
-    release: () => Promise<void>,
+    release: Release,
   ): AsyncGenerator<T> {
+    // Also if the reader leaves.
+    let end: RunEnd = "failed";
     try {
       for (let chunks = first; ;) {
         try {
           yield* chunks;
+          end = "succeeded";
           return;
         } catch (error) {
           if (!(await this.#rolledBack(error))) throw error;
@@ -366,8 +435,11 @@ export class GraphRunner<G extends RunnableGraph> {
           chunks = await run({ input: null, checkpointId: undefined });
         }
       }
+    } catch (error) {
+      end = endBy(error);
+      throw error;
     } finally {
-      await release();
+      await release(end);
     }
   }
 
@@ -473,12 +545,21 @@ export class GraphRunner<G extends RunnableGraph> {
     return { drift, onCorrupted: this.#options.onCorrupted };
   }
 
+  #statusParts(call: Pick<RunCall, "drift">): StatusParts {
+    return { ...this.#assessed(call), policies: this.#policies(call), known: checkedUndos(this.#options.undos) };
+  }
+
   #assessed(call: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {
     const drift = call.drift ?? this.#options.drift;
     const accept = typeof drift === "object" ? drift.accept : [];
     const graphId = call.graphId ?? this.#options.graphId;
     return { saver: this.saver, graph: this.#pregel, graphId, accept, isAcceptOfCall: call.drift !== undefined };
   }
+}
+
+/** What becomes of a run that threw: one that the end of its process stopped is for recovery. */
+function endBy(error: unknown): RunEnd {
+  return TurnsError.is(error, "STORE_DRAINING") || TurnsError.is(error, "STORE_CLOSED") ? "left" : "failed";
 }
 
 function saverOf(pregel: PregelLike): BaseTurnSaver {

@@ -4,8 +4,9 @@ import type { GraphDocument } from "./guards/graph-document";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
-import type { CheckpointHead, LastRun, Lease, Store } from "./store/store";
+import type { CheckpointHead, LastRun, Lease, RecoveryClaim, Store } from "./store/store";
 import type { RecordedGraph } from "./turns/attached-graph";
+import type { Release } from "./turns/run-registry";
 
 /** What other modules of this package need from a saver. Not public. */
 export interface Internals {
@@ -30,7 +31,16 @@ export interface Internals {
   /** The run that the thread's newest checkpoint belongs to. */
   lastRun(threadId: string): Promise<LastRun | undefined>;
   /** Reserves a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
-  reserve(threadId: string): Promise<() => Promise<void>>;
+  reserve(threadId: string): Promise<Release>;
+  /** {@link reserve} to recover the thread; undefined if it's no longer as it was found. @throws {TurnsError} THREAD_RUNNING */
+  claim(threadId: string, claim: RecoveryClaim): Promise<Release | undefined>;
+  /** The lease of the thread's current run. */
+  leaseOf(threadId: string): Lease | undefined;
+  /** Whether a drain has begun, or the database is closed. */
+  isStopping(): boolean;
+  /** Whether what nodes throw may be recorded as it is (S4.6). */
+  readonly keepsErrors: boolean;
+  now(): number;
   /** Holds a thread for work on the whole of it: no run starts meanwhile; see `RunRegistry.hold`. @throws {TurnsError} THREAD_RUNNING */
   hold(threadId: string): Promise<{ lease: Lease; release(): Promise<void> }>;
   /** Resolves when the thread's runs that their readers left have stopped, and their nodes too, except those that ignore the abort. */

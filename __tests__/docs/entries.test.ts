@@ -220,7 +220,7 @@ test("S8.1 a TurnSaver has its verbs and groups, and nothing internal can be rea
     names: ["constructor", "delete", "list", "set"],
     retention: ["constructor", "deleteForRuns", "reuseThread"],
     rewinds: ["abandon", "compensationReport", "constructor", "finish", "list", "takeBack", "toCheckpoint", "unfinished"],
-    turns: ["constructor", "inFlight", "isRunning", "list", "liveRuns", "state", "tasks", "tokenUsage"],
+    turns: ["constructor", "inFlight", "isRunning", "list", "liveRuns", "state", "stuck", "tasks", "tokenUsage"],
   });
   saver.close();
 });

@@ -159,6 +159,13 @@ describe("examples", () => {
     expect(careless).toContain('killed at action.within of node "charge" (async): "charged 30" is in the ledger 2 times');
   }, 120_000);
 
+  test("S9.4 examples: workers, one of three is killed, and the others take its threads over", async () => {
+    const output = await outputOf("workers/workers.ts");
+    expect(output).toContain("ann is killed");
+    expect(output).toContain("orders that ann had begun are packed by bob or eve: true");
+    expect(output).toContain("bob and eve have drained");
+  }, 120_000);
+
   test("S1.5 examples: checkpoint-persister saves, loads and deletes turns without LangGraph", async () => {
     const output = await outputOf("checkpoint-persister.ts");
     expect(output).toContain("the newest turn is the Thought of task write");

@@ -81,6 +81,8 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
     const ended = { status: "done", outcome: packed, endedAt: "2026-11-21T00:00:01.000Z", settledBy: undefined } as const;
     if (name === "mail") await store.settleEffect(row.id, ended);
   }
+  const failure = JSON.stringify({ error: { name: "Error", message: SECRET } });
+  await store.saveRecovery(THREAD, { tries: 5, progress: "1", waitMs: 1_000, failure, givenUp: true }, undefined, 1);
   saver.close();
 }
 

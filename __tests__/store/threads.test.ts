@@ -2,7 +2,7 @@ import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGr
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { effect, GraphRunner, type Page, type ThreadSummary, type TurnSaver } from "langgraph-checkpoint-turns";
-import { plainSealing, type RawOf, THREAD_ROWS, type THREADS } from "../../src/testing-internal";
+import { internalsOf, plainSealing, type RawOf, THREAD_ROWS, type THREADS } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
@@ -462,6 +462,8 @@ describe("S3.7 deleteThread", () => {
     // A process that died at work leaves its mark in langgraph_runs.
     for (const threadId of ["x", "y"])
       expect(runProgram("support/s1-graph-child.ts", path, threadId, "run", "b").signal).toBe("SIGKILL");
+    const tried = { tries: 1, progress: "", waitMs: 0, failure: "{}", givenUp: true };
+    for (const threadId of ["x", "y"]) await internalsOf(saver).store.saveRecovery(threadId, tried, undefined, 1);
     const other = rowsOf("y");
     const number = numberOf(path, "x");
     for (const [table, rows] of Object.entries(rowsOf("x"))) {

@@ -278,6 +278,20 @@ CREATE TABLE langgraph_runs (
 ) STRICT;
 CREATE INDEX langgraph_runs_by_thread ON langgraph_runs (thread_id);
 
+-- A thread whose process had died, from the first try of recovery to resume it until a run of it succeeds. `tries` counts those that brought
+-- it no further; `progress` says how far it was. `tried_at` is in milliseconds of the wall clock. The next try comes `wait_ms` later, or not
+-- at all (`given_up`). `failure` is JSON: what the last try failed with, and at which node.
+CREATE TABLE langgraph_recoveries (
+  thread   INTEGER PRIMARY KEY,
+  tries    INTEGER NOT NULL,
+  progress TEXT NOT NULL,
+  tried_at INTEGER NOT NULL,
+  wait_ms  INTEGER NOT NULL,
+  given_up INTEGER NOT NULL CHECK (given_up IN (0, 1)),
+  failure  TEXT NOT NULL,
+  checksum TEXT NOT NULL
+) STRICT;
+
 -- A rewind that has effects to undo is on record before the first undo, as 'undoing', so that a crash in between leaves a trace; its
 -- `seq` and `target_seq` become final when it is done. `reason` is null for a rewind that a person asked for. `entries`: how many rows
 -- the archive was given.

@@ -77,5 +77,5 @@ export async function verify(store: Store, request: VerifyRequest): Promise<Veri
 
 function noCounts(): VerifyCounts {
   const rows = { checkpoints: 0, values: 0, lists: 0, items: 0, writes: 0, turns: 0, effects: 0 };
-  return { ...rows, graphs: 0, tasks: 0, names: 0, rewinds: 0, archived: 0 };
+  return { ...rows, graphs: 0, tasks: 0, names: 0, recoveries: 0, rewinds: 0, archived: 0 };
 }

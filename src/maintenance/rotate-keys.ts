@@ -27,7 +27,8 @@ export async function rotateKeys(saver: TurnSaver): Promise<RotationReport> {
   const { store } = internalsOf(saver);
   // Unreachable rows would keep the old keys in use.
   await removeLeftovers(store, isAlive);
-  const resealed: ResealCounts = { checkpoints: 0, values: 0, writes: 0, turns: 0, effects: 0, archived: 0 };
+  const none = { checkpoints: 0, values: 0, writes: 0, turns: 0, effects: 0 };
+  const resealed: ResealCounts = { ...none, recoveries: 0, archived: 0 };
   // Another process may still save under an old key. Its rows are sealed again too, until none is left.
   for (;;) {
     let next: Awaited<ReturnType<Store["reseal"]>>["next"];

@@ -54,7 +54,32 @@ const answersTo = (questions: readonly Question[]): string =>
   questions.map(({ id }) => `${JSON.stringify(id)}: answer`).join(", ");
 
 function hasBreakpoints(graph: PregelLike, config: Readonly<Record<string, unknown>>): boolean {
-  const own = graph as { interruptBefore?: unknown; interruptAfter?: unknown };
-  const all = [own.interruptBefore, own.interruptAfter, config["interruptBefore"], config["interruptAfter"]];
-  return all.some((nodes) => nodes === "*" || (Array.isArray(nodes) && nodes.length > 0));
+  return [...breakpointsOf(graph, config, "Before"), ...breakpointsOf(graph, config, "After")].length > 0;
+}
+
+/**
+ * Whether a thread whose process died stood at a breakpoint: none of its due nodes has started. To resume it would be the approval
+ * that a person gives there.
+ */
+export function isAtBreakpoint(
+  graph: PregelLike,
+  config: Readonly<Record<string, unknown>>,
+  { unfinished, nodes, run }: Pick<Assessment, "unfinished" | "nodes" | "run">,
+): boolean {
+  const due = unfinished?.nodes ?? [];
+  if (due.length === 0 || [...nodes.inFlight, ...nodes.failed].some(({ path }) => due.includes(path))) return false;
+  const covers = (breakpoints: readonly string[], name: string): boolean =>
+    breakpoints.includes("*") || breakpoints.includes(name);
+  const before = breakpointsOf(graph, config, "Before");
+  if (due.some((name) => covers(before, name))) return true;
+  const after = breakpointsOf(graph, config, "After");
+  return nodes.completed.some(({ path, checkpointId }) => checkpointId === run?.branch[1] && covers(after, path));
+}
+
+function breakpointsOf(graph: PregelLike, config: Readonly<Record<string, unknown>>, when: "Before" | "After"): string[] {
+  const own = graph as unknown as Readonly<Record<string, unknown>>;
+  return [own, config].flatMap((of) => {
+    const nodes = of[`interrupt${when}`];
+    return nodes === "*" ? ["*"] : Array.isArray(nodes) ? (nodes as string[]) : [];
+  });
 }

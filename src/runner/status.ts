@@ -10,15 +10,15 @@ import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf, type RunNodes } from "./run-nodes";
 import { type SettledBy, statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
 
-interface StatusParts extends AssessParts {
+export interface StatusParts extends AssessParts {
   policies: Policies;
   known: KnownEffects;
 }
 
-export async function statusOf(parts: StatusParts, threadId: string): Promise<ThreadStatus> {
+export async function statusOf(parts: StatusParts, threadId: string, known?: Assessment): Promise<ThreadStatus> {
   const { saver } = parts;
   const running = await saver.turns.isRunning(threadId);
-  const found = await assess(parts, threadId);
+  const found = known ?? (await assess(parts, threadId));
   const { nodes, run, unfinished, difference, drift } = found;
   const rewind = await saver.rewinds.unfinished(threadId);
   const busy = running
@@ -69,7 +69,7 @@ async function aheadOf(
   return { onResume: policy, reason, didEffects: effects.done.length > 0 };
 }
 
-function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownEffects): SettledBy {
+export function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownEffects): SettledBy {
   // A definition that needs no undo is recorded without its name.
   const definition = undo === undefined ? undefined : known(undo === false ? name : undo);
   if (undoStatus === "begun" || undoStatus === "failed") {

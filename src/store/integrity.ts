@@ -55,6 +55,8 @@ export interface VerifyCounts {
   graphs: number;
   tasks: number;
   names: number;
+  /** Threads that recovery has tried to resume. */
+  recoveries: number;
   rewinds: number;
   /** Rows that rewinds keep. */
   archived: number;

@@ -13,6 +13,7 @@ import {
   LISTS,
   NAMES,
   type RawOf,
+  RECOVERIES,
   REWINDS,
   type RowOf,
   RUNS,
@@ -209,6 +210,7 @@ export const GRAPH_ROWS = new Rows(GRAPHS);
 export const ITEM_ROWS = new Rows(ITEMS);
 export const LIST_ROWS = new Rows(LISTS);
 export const NAME_ROWS = new Rows(NAMES);
+export const RECOVERY_ROWS = new Rows(RECOVERIES);
 export const REWIND_ROWS = new Rows(REWINDS);
 export const RUN_ROWS = new Rows(RUNS);
 export const SNAPSHOT_ROWS = new Rows(SNAPSHOTS);
@@ -232,5 +234,5 @@ export interface AnyRows {
 
 export const ALL_ROWS: readonly AnyRows[] = [
   ...[ARCHIVED_ROWS, CHUNK_ROWS, EFFECT_ROWS, GRAPH_ROWS, ITEM_ROWS, LIST_ROWS, NAME_ROWS, REWIND_ROWS, RUN_ROWS],
-  ...[SNAPSHOT_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, TURN_ROWS, WRITE_ROWS],
+  ...[RECOVERY_ROWS, SNAPSHOT_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, TURN_ROWS, WRITE_ROWS],
 ];

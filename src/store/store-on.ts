@@ -10,6 +10,7 @@ import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settle
 import { graphsOfTurns } from "./ops/graphs";
 import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
+import { allRuns, beginRecovery, endRecovery, listRecoveries, recoveryOf, saveRecovery } from "./ops/recoveries";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
 import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
@@ -150,8 +151,15 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
-    endRun: (runId, when = "now") => (when === "boundary" ? queue.later(ended, runId) : queue.unsynced(ended, runId)),
+    endRun: (runId, when = "now", ran) =>
+      when === "boundary" ? queue.later(ended, runId, ran) : queue.unsynced(ended, runId, ran),
     listRuns: read(listRuns),
+    allRuns: read(allRuns),
+    beginRecovery: mark(beginRecovery, "run-mark"),
+    saveRecovery: write(saveRecovery),
+    endRecovery: write(endRecovery),
+    recoveryOf: read(recoveryOf),
+    listRecoveries: read(listRecoveries),
     countBehind: read(countBehind),
     prunedSeq: read(prunedSeq),
     rewind: write(rewind, "rewind"),

@@ -5,7 +5,7 @@ import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "./inspection";
 import type { Verification } from "./integrity";
 import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
-import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
+import type { NAMES, RECOVERIES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
  * The one interface between the meaning of a checkpoint, turn or rewind and the database that keeps it.
@@ -429,10 +429,34 @@ export interface RunRow {
   /** Distinguishes a process from a later one with the same pid; empty if the system doesn't say. */
   pidStart: string;
   startedAt: string;
-  /** Milliseconds of the machine's uptime. 0: it was silent for so long that anybody may take the thread. */
+  /**
+   * Milliseconds of the machine's uptime. 0: it was silent for so long that anybody may take the thread. -1: its process has left
+   * it unfinished, for recovery.
+   */
   beatAt: number;
   /** How long ago that was by the database's clock, in milliseconds; undefined if the database has none of its own. */
   quietMs?: number;
+}
+
+/** What is recorded of recovering a thread. Each of its tries starts where the one before stopped. */
+export interface RecoveryRow extends RowOf<typeof RECOVERIES> {
+  threadId: string;
+  /** How long ago the last try was, by the database's clock; negative if that was set back since. */
+  sinceMs: number;
+}
+
+/** A try to recover a thread, before or after its run. */
+export type RecoveryTry = Pick<RecoveryRow, "tries" | "progress" | "waitMs">;
+
+/** How a thread was found that somebody wants to recover. */
+export interface RecoveryClaim {
+  /** Its runs without a live process. */
+  runIds: readonly string[];
+  /** What was recorded of recovering it; undefined if nothing was. */
+  seen: Pick<RecoveryRow, "tries" | "triedAt"> | undefined;
+  next: RecoveryTry;
+  /** This machine's clock, for a database without its own. */
+  at: number;
 }
 
 /** A call of `effect()`. */
@@ -550,6 +574,7 @@ export interface ResealCounts {
   writes: number;
   turns: number;
   effects: number;
+  recoveries: number;
   archived: number;
 }
 
@@ -871,8 +896,38 @@ export interface Store {
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
   checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
-  endRun(runId: string, when?: When): Awaitable<void>;
+  /** @param ran if the thread ran, and recovery didn't start that: what is recorded of recovering it is over */
+  endRun(runId: string, when?: When, ran?: { threadId: string; succeeded: boolean }): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
+  /** The runs of all threads, by id, from behind `after` on. */
+  allRuns(after: string, limit: number): Awaitable<readonly RunRow[]>;
+
+  /**
+   * {@link beginRun} for a run that recovers the thread. It counts as a try from here on: it may kill its process.
+   *
+   * @returns false if the thread is no longer as it was found: somebody else has taken care of it
+   */
+  beginRecovery(
+    run: RunRow,
+    claim: RecoveryClaim,
+    guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
+  ): Awaitable<boolean>;
+  /**
+   * Records what a try came to.
+   * @param lease of its run; undefined if that killed its process
+   * @throws {TurnsError} LEASE_LOST
+   */
+  saveRecovery(
+    threadId: string,
+    tried: RecoveryTry & Pick<RecoveryRow, "failure" | "givenUp">,
+    lease: Lease | undefined,
+    at: number,
+  ): Awaitable<void>;
+  /** Nothing is left to recover: forgets these runs, and what is recorded of recovering the thread. */
+  endRecovery(threadId: string, runIds: readonly string[]): Awaitable<void>;
+  recoveryOf(threadId: string, at: number): Awaitable<RecoveryRow | undefined>;
+  /** By the thread's id, from behind `after` on: those that are tried again, or that were given up. */
+  listRecoveries(query: { after: string; limit: number; givenUp: boolean }, at: number): Awaitable<readonly RecoveryRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
   /** The seq behind which no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */

@@ -395,6 +395,29 @@ export const RUNS = {
   },
 } as const satisfies Table;
 
+/** Threads whose process had died, from the first try of recovery to resume them until a run of them succeeds. */
+export const RECOVERIES = {
+  name: "langgraph_recoveries",
+  called: "recoveries",
+  key: ["thread"],
+  ofThread: { column: "thread" },
+  columns: {
+    thread: OWNER,
+    /** Those that brought the thread no further. */
+    tries: INTEGER,
+    /** How far it was at the last try. */
+    progress: TEXT,
+    /** Milliseconds of the database's clock. */
+    tried_at: INTEGER,
+    wait_ms: INTEGER,
+    given_up: FLAG,
+    /** What the last try failed with, JSON. */
+    failure: { ...TEXT, sealed: { form: "text", kind: "recovery", by: [] } },
+    checksum: CHECKSUM,
+  },
+  damaged: (_, threadId) => [`the record of recovering thread ${JSON.stringify(threadId)}`, { threadId }],
+} as const satisfies Table;
+
 export const REWINDS = {
   name: "langgraph_rewinds",
   called: "rewinds",
@@ -447,7 +470,7 @@ export const LEFTOVERS = {
 } as const satisfies Table;
 
 /** All tables with rows under a thread's number. Effects come first: a thread is removed in this order. */
-export const THREAD_TABLES = [EFFECTS, TURNS, TASKS, NAMES, GRAPHS, SNAPSHOTS, WRITES, ITEMS, LISTS, CHUNKS] as const;
+export const THREAD_TABLES = [EFFECTS, TURNS, TASKS, NAMES, GRAPHS, SNAPSHOTS, WRITES, ITEMS, LISTS, CHUNKS, RECOVERIES] as const;
 export const ALL_TABLES: readonly Table[] = [
   ...[SETTINGS, THREADS, TOMBSTONES, ...THREAD_TABLES],
   ...[RUNS, REWINDS, ARCHIVE, LEFTOVERS],

@@ -41,7 +41,7 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
 export function isAlive(run: RunRow, now = uptime()): boolean {
   const here = thisProcess();
   const { quietMs } = run;
-  if (run.beatAt === 0 || (quietMs === undefined && run.boot !== here.boot)) return false;
+  if (run.beatAt <= 0 || (quietMs === undefined && run.boot !== here.boot)) return false;
   const isHere = run.host === here.host && run.boot === here.boot;
   if (isHere && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
@@ -49,6 +49,17 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
     return quietMs === undefined ? now >= run.beatAt && now - run.beatAt < BEAT_EXPIRY_MS : quietMs < BEAT_EXPIRY_MS;
   }
   return pidIsAlive(run.pid, run.pidStart);
+}
+
+/** A heartbeat time: the process has left the thread unfinished, for recovery. */
+export const LEFT = -1;
+
+/**
+ * Whether a run stopped unfinished because its process is gone. A run that was only quiet for long may still continue, or its reader
+ * has left it.
+ */
+export function isLost(run: RunRow): boolean {
+  return run.beatAt === LEFT || (run.beatAt > 0 && !isAlive(run));
 }
 
 /**

@@ -2,11 +2,11 @@ import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost, unfinishedRewind } from "../store/refusals";
-import type { Awaitable, FoundAtStart, Lease, RewindRow, RunRow, Store } from "../store/store";
+import type { Awaitable, FoundAtStart, Lease, RecoveryClaim, RewindRow, RunRow, Store } from "../store/store";
 import { uptime } from "../system";
 import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
-import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
+import { BEAT_EXPIRY_MS, isAlive, isLost, LEFT, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
  * A run may never report its end, as a broken-off stream of LangGraph 1.4 doesn't. So a run without a reservation counts as over
@@ -32,6 +32,15 @@ const MAX_LAPSED = 1_000;
 /** A heartbeat time that lets anybody take the thread. */
 const FOR_THE_TAKING = 0;
 
+/**
+ * What became of a reserved run. `left`: it's unfinished because its process stops, so that another one recovers the thread. `recorded`:
+ * recovery has recorded it.
+ */
+export type RunEnd = "succeeded" | "failed" | "left" | "recorded";
+
+/** Releases a reserved thread. */
+export type Release = (end?: RunEnd) => Promise<void>;
+
 interface ActiveThread {
   /** Key of the row in the store. */
   rowId: string;
@@ -42,6 +51,11 @@ interface ActiveThread {
   graphRuns: Set<string>;
   /** The reservations among them. While there's one, the thread doesn't count as free. */
   reservations: Set<string>;
+  /** Whether anything ran on it. */
+  started: boolean;
+  /** Whether it was taken from a process that had died. */
+  takenOver: boolean;
+  end: RunEnd | undefined;
   /** Whether a reservation was released before its graph run had reported its end. */
   left: boolean;
   /** Whether all its graph runs have finished. What still runs then was aborted and is the last of it. */
@@ -111,10 +125,13 @@ export class RunRegistry {
    * processes, in one transaction. The reservation holds until it is released, however quiet the run is: it may wait for a retry,
    * or for a slow router.
    *
-   * @returns the function that releases the thread; it must be called
+   * @param claim to recover the thread: only if it still is as it was found
+   * @returns the function that releases the thread; it must be called. Undefined if the claim is outdated.
    * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED while a rewind of it is unfinished; STORE_DRAINING
    */
-  async reserve(threadId: string): Promise<() => Promise<void>> {
+  async reserve(threadId: string): Promise<Release>;
+  async reserve(threadId: string, claim: RecoveryClaim | undefined): Promise<Release | undefined>;
+  async reserve(threadId: string, claim?: RecoveryClaim): Promise<Release | undefined> {
     this.#draining.refuseRun(threadId);
     const known = this.#threads.get(threadId);
     if (known !== undefined) this.#refuse(threadId, known);
@@ -123,17 +140,22 @@ export class RunRegistry {
     thread.graphRuns.add(reservation);
     thread.reservations.add(reservation);
     try {
-      await this.#begin(threadId, thread, (alive, unfinished) => {
+      const refuse = (alive: readonly RunRow[], unfinished: RewindRow | undefined): void => {
         refuseWhileRunning(threadId, alive);
         if (unfinished !== undefined) throw runRefused(unfinished);
-      });
+      };
+      if (!(await this.#begin(threadId, thread, refuse, undefined, claim))) {
+        await this.#release(threadId, thread);
+        return undefined;
+      }
     } catch (error) {
       await this.#release(threadId, thread);
       throw error;
     }
-    return async () => {
+    return async (end) => {
       thread.reservations.delete(reservation);
       thread.left = true;
+      thread.end = end;
       // Counted from here on: until now somebody was waiting for it.
       thread.lastActivity = uptime();
       await this.graphEnded(threadId, reservation);
@@ -180,6 +202,8 @@ export class RunRegistry {
     if (joined !== undefined) await this.#join(threadId, joined, runId);
     const thread = joined ?? (await this.#activate(threadId, [runId]));
     thread.graphRuns.add(runId);
+    thread.started = true;
+    thread.end = undefined;
     thread.left = false;
     thread.over = false;
     thread.retrying = false;
@@ -323,11 +347,14 @@ export class RunRegistry {
     return true;
   }
 
-  /** Removes the rows. Running work stays known: its failing saves still ask. */
+  /** Removes the rows, but leaves unfinished threads to recovery. Running work stays known: its failing saves still ask. */
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    for (const [threadId, thread] of this.#threads) void this.#unmark(threadId, thread);
+    for (const [threadId, thread] of this.#threads) {
+      if (thread.nodesAtWork.size > 0 || thread.reservations.size > 0) thread.end ??= "left";
+      void this.#unmark(threadId, thread);
+    }
     for (const { threadId, thread } of new Set(this.#lapsed.values())) void this.#unmark(threadId, thread);
   }
 
@@ -351,7 +378,8 @@ export class RunRegistry {
   /** @throws {TurnsError} REWIND_UNFINISHED */
   async #markUnlessRewinding(threadId: string, thread: ActiveThread, graphRuns: readonly string[] = []): Promise<void> {
     let found: RewindRow | undefined;
-    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished), graphRuns));
+    const refuse = (_: readonly RunRow[], unfinished: RewindRow | undefined): void => void (found = unfinished);
+    await this.#keep(threadId, async () => void (await this.#begin(threadId, thread, refuse, graphRuns)));
     if (found !== undefined) throw runRefused(found);
   }
 
@@ -422,6 +450,9 @@ export class RunRegistry {
       startedAt: this.#clock().toISOString(),
       graphRuns: new Set(),
       reservations: new Set(),
+      started: false,
+      takenOver: false,
+      end: undefined,
       left: false,
       over: false,
       retrying: false,
@@ -449,19 +480,24 @@ export class RunRegistry {
     thread: ActiveThread,
     refuse: (alive: readonly RunRow[], unfinished: RewindRow | undefined) => void,
     graphRuns: readonly string[] = [...thread.graphRuns],
-  ): Promise<void> {
+    claim?: RecoveryClaim,
+  ): Promise<boolean> {
     const guard = (others: readonly RunRow[], unfinished: RewindRow | undefined): RunRow[] => {
       const dead = others.filter((run) => !isAlive(run));
       refuse(
         others.filter((run) => !dead.includes(run)),
         unfinished,
       );
+      thread.takenOver = dead.some((run) => isLost(run));
       return dead;
     };
-    thread.found = await this.#store.beginRun(this.#row(threadId, thread), guard, graphRuns);
+    const row = this.#row(threadId, thread);
+    if (claim === undefined) thread.found = await this.#store.beginRun(row, guard, graphRuns);
+    else if (!(await this.#store.beginRecovery(row, claim, guard))) return false;
     thread.marked = true;
     // Later, others may have saved.
     if (thread.found !== undefined) atEndOfMacrotask(() => (thread.found = undefined));
+    return true;
   }
 
   #row(threadId: string, { rowId: runId, startedAt, lastBeat: beatAt }: ActiveThread): RunRow {
@@ -491,8 +527,14 @@ export class RunRegistry {
     const isUnmarked = (await thread.unmarked) === true;
     runsOfThisProcess.delete(thread.rowId);
     if (isUnmarked) return;
+    const { end, started, marked, rowId, takenOver } = thread;
+    // Who only looked at a thread, and was refused, leaves it to recovery as it was.
+    const isLeft = marked && (end === "left" ? started || takenOver : end === "failed" && !started && takenOver);
+    const ran = started && (end === "succeeded" || end === "failed") ? { threadId, succeeded: end === "succeeded" } : undefined;
     await this.#keep(threadId, async () => {
-      if (this.#store.open) await this.#store.endRun(thread.rowId);
+      if (!this.#store.open) return;
+      if (isLeft) await this.#store.beatRuns([rowId], LEFT);
+      else await this.#store.endRun(rowId, "now", ran);
     });
   }
 
@@ -553,6 +595,7 @@ export class RunRegistry {
 
 /** A node is running from here on. */
 function begin(thread: ActiveThread, ns: string): void {
+  thread.started = true;
   thread.lastActivity = uptime();
   thread.retrying = false;
   thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);

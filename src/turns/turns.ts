@@ -1,7 +1,7 @@
 import { chunkAddresses } from "../codec";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
-import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
+import { type Page, pageOf, type PageOptions, rowsFor, seqPage, textPage } from "../page";
 import { checkedArgument } from "../run-config";
 import { loaded, loadedRecord, type UserSerde } from "../serde";
 import { type TaskSpan, taskSpans } from "../store/ownership";
@@ -10,6 +10,7 @@ import type { RunRow, Store } from "../store/store";
 import { freshly } from "../tuples";
 import type { Values } from "../values";
 import { isAlive } from "./process-identity";
+import { type StuckThread, toStuck } from "./stuck";
 import { type TokenUsage, tokenUsageOf } from "./tokens";
 import { inFlight, refuseNoTurn, stateOfTurn, surroundings, toPublicTurn, type Turn } from "./turn";
 
@@ -120,6 +121,18 @@ export class Turns {
   /** Lists the live processes that run the thread. Only runs of attached graphs are known. */
   async liveRuns(threadId: string): Promise<Run[]> {
     return (await this.#alive(threadId, "turns.liveRuns")).map(toRun);
+  }
+
+  /**
+   * Lists the threads that `runner.recover` has given up on, by id. A thread leaves the list when a run of it succeeds, when it's
+   * rewound or deleted, and while `recover({ includeStuck: true })` tries it again.
+   *
+   * @throws {TurnsError} INVALID_OPTION
+   */
+  async stuck(options: PageOptions<string> = {}): Promise<Page<StuckThread, string>> {
+    const { after = "", limit } = checkedOptions(textPage, options);
+    const query = { after, limit: rowsFor(limit) ?? Number.MAX_SAFE_INTEGER, givenUp: true };
+    return pageOf((await this.#parts.store.listRecoveries(query, Date.now())).map(toStuck), limit, ({ threadId }) => threadId);
   }
 
   async #alive(threadId: string, doing: string): Promise<RunRow[]> {

@@ -123,6 +123,17 @@ CREATE TABLE langgraph_names (
   PRIMARY KEY (thread, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE langgraph_recoveries (
+  thread   INTEGER PRIMARY KEY,
+  tries    INTEGER NOT NULL,
+  progress TEXT NOT NULL,
+  tried_at INTEGER NOT NULL,
+  wait_ms  INTEGER NOT NULL,
+  given_up INTEGER NOT NULL CHECK (given_up IN (0, 1)),
+  failure  TEXT NOT NULL,
+  checksum TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE langgraph_rewinds (
   id             TEXT PRIMARY KEY,
   thread_id      TEXT NOT NULL,

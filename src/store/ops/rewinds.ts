@@ -7,6 +7,7 @@ import { type EFFECTS, NAMES, type RawOf, REWOUND, REWOUND_AND_COUNTED, rowsOfTh
 import type { ThreadState } from "../thread-state";
 import { archiveRewound, archiveRows, restoreArchive } from "./archive";
 import { effectsBehind } from "./effects";
+import { forgetRecovery } from "./recoveries";
 import { archivedRow } from "./row-references";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns } from "./runs";
@@ -74,6 +75,7 @@ export function* rewind(
       which: `${NAMES_NOTHING} AND CAST(?2 AS BIGINT) IS NOT NULL`,
     });
   yield* session.run(DROP_NAMES, key.thread);
+  yield* forgetRecovery(session, key);
   growEpoch(key);
   outdate(key);
   yield* recount(session, key);
@@ -154,6 +156,7 @@ export function* takeBack(
   if (key === undefined) throw unknownThread(done.threadId);
   yield* refuseUnlessUndisturbed(session, done, key);
   yield* restoreArchive(session, done);
+  yield* forgetRecovery(session, key);
   yield* changeRewind(session, rewindId, { takenBackAt: at });
   growEpoch(key);
   outdate(key);

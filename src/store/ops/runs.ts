@@ -10,10 +10,13 @@ import { listRuns, showInThread } from "./thread-rows";
 /** Whether a run on another machine still lives is told by the database's clock, if it has one of its own. */
 const BEAT = textFor(
   ({ clock, texts }) =>
-    `UPDATE langgraph_runs SET beat_at = ${clock === undefined ? "?1" : `CASE WHEN ?1 = 0 THEN 0 ELSE (${clock}) END`}
+    `UPDATE langgraph_runs SET beat_at = ${clock === undefined ? "?1" : `CASE WHEN ?1 <= 0 THEN ?1 ELSE (${clock}) END`}
   WHERE run_id IN (${texts("?2")}) RETURNING run_id AS id`,
 );
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
+/** A run that succeeded leaves nothing to recover. One that failed in a caller's hands does, if recovery had given up before. */
+const RECOVERED = `DELETE FROM langgraph_recoveries WHERE thread = (SELECT thread FROM langgraph_threads WHERE thread_id = ?1)
+  AND (?2 = 1 OR given_up = 0)`;
 
 export function* beginRun(
   session: Session,
@@ -33,7 +36,7 @@ export function* beginCopyRun(session: Session, run: RunRow): Program<void> {
   yield* insertRun(session, { ...run, threadId: "" });
 }
 
-function* insertRun(session: Session, run: RunRow): Program<void> {
+export function* insertRun(session: Session, run: RunRow): Program<void> {
   yield* session.run(RUN_ROWS.save, ...RUN_ROWS.values(plainSealing, { thread: null, threadId: run.threadId }, run));
   if (session.engine.dialect.clock !== undefined) yield* beatRuns(session, [run.runId], run.beatAt);
 }
@@ -49,10 +52,14 @@ export function* beatRuns(session: Session, runIds: readonly string[], at: numbe
   return there.map(({ id }) => id);
 }
 
-/** For the process whose run it was. */
-export function* endRun(session: Session, runId: string): Program<void> {
+/**
+ * For the process whose run it was.
+ * @param ran if the thread ran, and recovery didn't start that
+ */
+export function* endRun(session: Session, runId: string, ran?: { threadId: string; succeeded: boolean }): Program<void> {
   session.ended.set(runId, true);
   yield* removeRun(session, runId);
+  if (ran !== undefined) yield* session.run(RECOVERED, ran.threadId, ran.succeeded ? 1 : 0);
 }
 
 function* removeRun(session: Session, runId: string): Program<void> {

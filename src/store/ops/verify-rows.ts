@@ -13,6 +13,7 @@ import {
   LISTS,
   NAMES,
   type RawOf,
+  RECOVERIES,
   REWINDS,
   type RowOf,
   SNAPSHOTS,
@@ -66,6 +67,7 @@ export function rowsOfTables(only: Owner | undefined, isGraph: IsGraph): Phase[]
     { table: GRAPHS, limit: 20, named: ["seq"], rule: graphRule(isGraph) },
     { table: EFFECTS, limit: 20, named: ["seq", "id"], rule: checkEffect },
     { table: NAMES, limit: 100, named: ["thread", "name"], ids: ["name"], rule: checkName },
+    { table: RECOVERIES, limit: 100, named: ["thread"] },
   ];
   return looks.flatMap((look) => phasesOf(look, only));
 }

@@ -298,6 +298,20 @@ CREATE TABLE :"schema".langgraph_runs (
 );
 CREATE INDEX langgraph_runs_by_thread ON :"schema".langgraph_runs (thread_id);
 
+-- A thread whose process had died, from the first try of recovery to resume it until a run of it succeeds. \`tries\` counts those that brought
+-- it no further; \`progress\` says how far it was. \`tried_at\` is in milliseconds of the server's clock. The next try comes \`wait_ms\` later, or
+-- not at all (\`given_up\`). \`failure\` is JSON: what the last try failed with, and at which node.
+CREATE TABLE :"schema".langgraph_recoveries (
+  thread   bigint PRIMARY KEY,
+  tries    bigint NOT NULL,
+  progress text COLLATE "C" NOT NULL,
+  tried_at bigint NOT NULL,
+  wait_ms  bigint NOT NULL,
+  given_up bigint NOT NULL CHECK (given_up IN (0, 1)),
+  failure  text COLLATE "C" NOT NULL,
+  checksum text COLLATE "C" NOT NULL
+);
+
 -- A rewind that has effects to undo is on record before the first undo, as 'undoing', so that a crash in between leaves a trace; its
 -- \`seq\` and \`target_seq\` become final when it is done. \`reason\` is null for a rewind that a person asked for. \`entries\`: how many rows
 -- the archive was given.
