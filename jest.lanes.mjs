@@ -21,6 +21,7 @@ export const POSTGRES_SUITES = [
   "langgraph/other-savers",
   "langgraph/stable-subgraph-resume",
   "langgraph/task-path",
+  "moving/*",
   "retention/tombstones",
   "rewind/*",
   "runner/fingerprint-drift",
@@ -28,6 +29,7 @@ export const POSTGRES_SUITES = [
   "runner/runner-*",
   "runner/ways-on",
   "s1/*",
+  "transactions/*",
   "turns/{attempts,handoffs,lost-runs,other-threads,ownership,redaction,run-starts,seen-checkpoints,tokens,tracing,turns}",
 ];
 

@@ -2,6 +2,7 @@ import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { Verification } from "./integrity";
+import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
@@ -618,6 +619,15 @@ export interface FileSpace {
   givesBack: boolean;
 }
 
+/** What a run found on its thread in the transaction that marked it. */
+export interface FoundAtStart {
+  /** As {@link Store.foundBy} tells them. */
+  deletion: number;
+  epoch: number;
+  /** The newest root checkpoint, as {@link Store.getCheckpoint} reads it. */
+  checkpoint(remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
+}
+
 export interface DeltaHistory extends ReadParts {
   /**
    * In replay order: oldest checkpoint first, and within a checkpoint as `compareWrites` orders them. Includes writes to other
@@ -818,16 +828,20 @@ export interface Store {
   /**
    * Marks a thread as running. `guard` gets the existing marks, in the transaction. If it throws, the run is refused. The marks
    * that it returns are cleared together with their leases, in case one of those runs is still alive.
+   *
+   * @param graphRuns the graph runs that begin
+   * @returns what else the run asks for at its start, where asking again costs a round trip
    */
   beginRun(
     run: RunRow,
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
-  ): Awaitable<void>;
+    graphRuns?: readonly string[],
+  ): Awaitable<FoundAtStart | undefined>;
   /** @returns the runs whose mark is still there */
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
   checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
-  endRun(runId: string): Awaitable<void>;
+  endRun(runId: string, when?: When): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
@@ -857,6 +871,29 @@ export interface Store {
     at: string,
     guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
   ): Awaitable<RewindCounts>;
+
+  /** The steps of a move to another database; `ops/moves.ts` explains them. */
+  departure(threadId: string): Awaitable<Departure | undefined>;
+  destination(threadId: string): Awaitable<Destination>;
+  isHeldBy(lease: Lease): Awaitable<boolean>;
+  rowsToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    cursor?: MoveCursor,
+    lists?: MovedLists,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  partToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    part: MovedKind,
+    cursor?: MoveCursor,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  listsToMove(): Awaitable<MovedLists>;
+  beginArrival(lease: Lease, archives: readonly string[]): Awaitable<Arrival>;
+  saveMoved(arrival: Arrival, rows: readonly MovedRow[]): Awaitable<void>;
+  abandonArrival(arrival: Arrival): Awaitable<void>;
+  publishArrival(arrival: Arrival, id: string, departure: Departure): Awaitable<void>;
+  holdDeparture(lease: Lease, movedTo: MovedTo, stamp: string | undefined): Awaitable<boolean>;
+  releaseDeparture(lease: Lease, id: string): Awaitable<void>;
+  endDeparture(threadId: string, id: string, createdAt: string): Awaitable<void>;
 
   /**
    * Seals rows again under the current key, for a short time, from where the last call stopped.

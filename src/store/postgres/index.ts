@@ -11,7 +11,7 @@ import type { Program } from "../program";
 import type { PgPool } from "./driver";
 import { PostgresEngine, quoted } from "./engine";
 import { checkSchema, migrate } from "./migrate";
-import { nameOfDatabase, openPool } from "./pool";
+import { checkConnectionString, nameOfDatabase, openPool } from "./pool";
 import { unlockDatabase } from "./unlock";
 
 export type { PgClient, PgPool } from "./driver";
@@ -34,7 +34,10 @@ export interface PostgresStore extends Store {
   closed(): Promise<void>;
 }
 
-/** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed. */
+/**
+ * Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed.
+ * @throws {TurnsError} INVALID_OPTION
+ */
 export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
   const { schema } = options;
   const { engine, session, queue, ready, closed } = openDatabase(source, options);
@@ -98,6 +101,7 @@ export function openPostgresTurnLog(source: string | PgPool, options: Omit<Postg
 
 function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   const { schema, busyTimeoutMs, logger } = options;
+  if (typeof source === "string") checkConnectionString(source);
   const database = nameOfDatabase(source, schema);
   const onIdleError = (error: Error): void => {
     logger.debug({ database, error: String(error) }, "an idle connection to PostgreSQL was closed");

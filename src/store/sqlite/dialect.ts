@@ -4,6 +4,8 @@ import { THREADS_MAX } from "../spans";
 /** One connection writes at a time, and `PRAGMA data_version` tells whether another one has. */
 export const SQLITE: Dialect = {
   guards: undefined,
+  guardsOfNew: undefined,
+  wholes: undefined,
   forUpdate: "",
   forShare: "",
   lockText: undefined,
