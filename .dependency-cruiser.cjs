@@ -35,11 +35,44 @@ module.exports = {
       name: "src-imports-declared-dependencies-only",
       severity: "error",
       comment: "What ships imports dependencies and peer dependencies, never what only a developer has.",
-      from: { path: "^src/" },
+      from: { path: "^src/", pathNot: "^src/cli/" },
       to: {
         dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"],
         dependencyTypesNot: ["npm", "npm-peer", "type-only"],
       },
+    },
+    {
+      name: "the-program-bundles-commander-alone",
+      severity: "error",
+      comment: "What the program `turns` imports beyond dependencies is built into it.",
+      from: { path: "^src/cli/" },
+      to: {
+        path: "node_modules/",
+        pathNot: "node_modules/commander/",
+        dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"],
+        dependencyTypesNot: ["npm", "npm-peer", "type-only"],
+      },
+    },
+    {
+      name: "nobody-knows-the-program",
+      severity: "error",
+      comment: "src/cli/ prints what src/inspection/ finds; nothing else knows it.",
+      from: { path: "^src/", pathNot: ["^src/cli/", door] },
+      to: { path: "^src/cli/" },
+    },
+    {
+      name: "only-doors-know-inspection",
+      severity: "error",
+      comment: "Answers for people: the command line and the viewer ask them, and importing the root doesn't load them.",
+      from: { path: "^src/", pathNot: ["^src/(inspection|cli|viewer)/", door] },
+      to: { path: "^src/inspection/" },
+    },
+    {
+      name: "inspection-asks-the-store-interface",
+      severity: "error",
+      comment: "Its queries are operations of the store.",
+      from: { path: "^src/inspection/" },
+      to: { path: "^src/store/ops/|^src/store/(sqlite|postgres)/" },
     },
     {
       name: "driver-stays-in-its-store",
@@ -94,7 +127,7 @@ module.exports = {
     {
       name: "nobody-below-knows-the-runner",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(runner/|testing/|(graph-runner|index)\\.ts$)" },
+      from: { path: "^src/", pathNot: "^src/(runner/|testing/|inspection/|cli/|(graph-runner|index)\\.ts$)" },
       to: { path: "^src/(runner/|graph-runner\\.ts$)" },
     },
     {
@@ -175,14 +208,14 @@ module.exports = {
       name: "nobody-knows-import",
       severity: "error",
       comment: "src/import/ is an entry of its own: it knows the core, and importing the root doesn't load it.",
-      from: { path: "^src/", pathNot: "^src/import/" },
+      from: { path: "^src/", pathNot: "^src/(import|cli)/" },
       to: { path: "^src/import/" },
     },
     {
       name: "nobody-knows-maintenance",
       severity: "error",
       comment: "src/maintenance/ is an entry of its own: it knows the core, and importing the root doesn't load it.",
-      from: { path: "^src/", pathNot: "^src/maintenance/" },
+      from: { path: "^src/", pathNot: "^src/(maintenance|cli)/" },
       to: { path: "^src/maintenance/" },
     },
     {

@@ -7,6 +7,7 @@ export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "do
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
 export const POSTGRES_SUITES = [
   "postgres/*",
+  "cli/command-line",
   "concurrency/lease",
   "concurrency/rewound-runs.property",
   "crash/crash-matrix",
@@ -30,7 +31,7 @@ export const POSTGRES_SUITES = [
   "runner/ways-on",
   "s1/*",
   "transactions/*",
-  "turns/{attempts,handoffs,lost-runs,other-threads,ownership,redaction,run-starts,seen-checkpoints,tokens,tracing,turns}",
+  "turns/{attempts,follow,handoffs,lost-runs,other-threads,ownership,redaction,run-starts,seen-checkpoints,tokens,tracing,turns}",
 ];
 
 /** They run there only in the long lane, because they take minutes. */

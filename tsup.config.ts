@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { defineConfig } from "tsup";
 
 /** One line per public entry; each needs its twin under "exports" in package.json. */
@@ -11,9 +12,12 @@ const entries = {
   transactions: "src/transactions/index.ts",
 };
 
+const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+
 export default defineConfig({
-  // testing-child isn't an entry: /testing starts it as a program.
-  entry: { ...entries, "testing-child": "src/testing/child.ts" },
+  // These two aren't entries: /testing starts one as a program, and the other is the program `turns`.
+  entry: { ...entries, "testing-child": "src/testing/child.ts", cli: "src/cli/index.ts" },
+  define: { TURNS_VERSION: JSON.stringify(version) },
   // scripts/commonjs.mjs makes the CommonJS twins.
   format: "esm",
   target: "node20",
@@ -51,5 +55,7 @@ export default defineConfig({
     /^better-sqlite3($|\/)/,
     /^pg$/,
     /^markdown-it($|\/)/,
+    // scripts/join-chunks.mjs builds it into the program, as the ES module that it isn't.
+    "commander",
   ],
 });

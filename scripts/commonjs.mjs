@@ -20,7 +20,10 @@ const KEPT = "importNamedByUser(";
  */
 const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import(["'])\.\/chunk-[^"']+\1;/g;
 
-const files = await readdir(DIST);
+/** A program is started, never imported. */
+const PROGRAMS = ["cli.js"];
+
+const files = (await readdir(DIST)).filter((name) => !PROGRAMS.includes(name));
 for (const file of files.filter((name) => name.endsWith(".js"))) {
   const source = await readFile(join(DIST, file), "utf8");
   // As long as before, so that the maps still hold.

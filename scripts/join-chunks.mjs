@@ -3,27 +3,41 @@
  * for each set of entries that share it. Then it shortens the names of variables inside functions, which makes the package a sixth smaller. The names
  * that stack traces show, of functions, classes and modules' own values, stay.
  */
-import { readdir, readFile, rm } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import commonjs from "@rollup/plugin-commonjs";
+import { nodeResolve } from "@rollup/plugin-node-resolve";
 import { rollup } from "rollup";
 import { minify } from "terser";
 
-const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
+/** Another folder than `dist/` may be given. */
+const DIST =
+  process.argv[2] === undefined ? fileURLToPath(new URL("../dist/", import.meta.url)) : join(resolve(process.argv[2]), "/");
 const ROOT = join(DIST, "index.js");
 
 const files = (await readdir(DIST)).filter((file) => file.endsWith(".js"));
+/** Programs that nobody imports: no stack trace of them leads a user to a name. */
+const PROGRAMS = ["cli"];
 const isChunk = (file) => file.startsWith("chunk-");
 
 const bundle = await rollup({
   input: Object.fromEntries(files.filter((file) => !isChunk(file)).map((file) => [basename(file, ".js"), join(DIST, file)])),
-  external: (id) => !id.startsWith(".") && !id.startsWith(DIST),
+  external: (id, importer = "") => {
+    const isCommander =
+      id === "commander" || /node_modules[\\/]commander[\\/]/.test(id) || /node_modules[\\/]commander[\\/]/.test(importer);
+    return id.startsWith("node:") || (!isCommander && !id.startsWith(".") && !id.startsWith(DIST));
+  },
   treeshake: false,
   plugins: [
     {
       name: "with-maps",
-      load: async (id) => ({ code: await readFile(id, "utf8"), map: await readFile(`${id}.map`, "utf8") }),
+      load: async (id) =>
+        id.startsWith(DIST) ? { code: await readFile(id, "utf8"), map: await readFile(`${id}.map`, "utf8") } : undefined,
     },
+    // Commander alone.
+    nodeResolve({ exportConditions: ["node", "require"] }),
+    commonjs(),
   ],
 });
 
@@ -42,14 +56,16 @@ const keepsNames = { keep_fnames: true, keep_classnames: true };
 const shorterLocals = {
   name: "shorter-locals",
   // Node prints the line that threw.
-  renderChunk: (code) =>
-    minify(code, {
-      compress: false,
-      mangle: { toplevel: false, ...keepsNames },
-      ...keepsNames,
+  renderChunk: (code, { name }) => {
+    const isProgram = PROGRAMS.includes(name);
+    return minify(code, {
+      compress: isProgram,
+      mangle: isProgram ? { toplevel: true } : { toplevel: false, ...keepsNames },
+      ...(isProgram ? { module: true } : keepsNames),
       sourceMap: true,
       format: { max_line_len: 160 },
-    }),
+    });
+  },
 };
 
 await bundle.write({
@@ -67,3 +83,8 @@ await bundle.write({
   },
 });
 await bundle.close();
+for (const name of PROGRAMS) {
+  const file = join(DIST, `${name}.js`);
+  await writeFile(file, (await readFile(file, "utf8")).replace(/\/\/# sourceMappingURL=.*\n?/, ""));
+  await rm(`${file}.map`);
+}

@@ -131,7 +131,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
 export function internalsFrom(
   { store, recorder, runs, retention, rewinding, draining }: Assembly,
   { logger, encryption, createId, clock }: ResolvedOptions,
-): Internals {
+): Omit<Internals, "readHead"> {
   return {
     store,
     logger,

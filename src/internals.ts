@@ -1,9 +1,10 @@
+import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import type { GraphDocument } from "./guards/graph-document";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
-import type { LastRun, Lease, Store } from "./store/store";
+import type { CheckpointHead, LastRun, Lease, Store } from "./store/store";
 import type { RecordedGraph } from "./turns/attached-graph";
 
 /** What other modules of this package need from a saver. Not public. */
@@ -40,6 +41,8 @@ export interface Internals {
   holdRetention(threadId: string): () => void;
   /** `saver.rewinds.toCheckpoint` for a caller that has reserved the thread and isn't running anything on it. */
   rewindToCheckpoint(request: CheckpointRewindRequest, undos: Undos | undefined): Promise<RewindReport>;
+  /** Reads a listed checkpoint, or only those of its channels that the head names. Undefined if it was deleted meanwhile. */
+  readHead(head: CheckpointHead): Promise<CheckpointTuple | undefined>;
   /** How many rewinds of a thread were started or done for a reason. */
   countRewinds(threadId: string, reason: string): Promise<number>;
 }

@@ -25,6 +25,11 @@ export interface TurnSaverOptions {
    */
   busyTimeoutMs?: number;
   /**
+   * `true` opens an existing database for reading only: it is never created, migrated or tidied up, and what would change it is
+   * refused with STORE_UNAVAILABLE. On PostgreSQL every transaction is READ ONLY. Default `false`.
+   */
+  readOnly?: boolean;
+  /**
    * `"continue"` (default): a turn that can't be saved is logged and reported, and the graph continues. `"throw"`: the node is
    * stopped before its body runs.
    */
@@ -113,6 +118,7 @@ const schema = () =>
     serde: z.custom<SerializerProtocol>(isSerde, "must be an object with the methods dumpsTyped and loadsTyped").optional(),
     synchronous: z.enum(["full", "normal"]).default("full"),
     driver: z.enum(["better-sqlite3", "node:sqlite"]).optional(),
+    readOnly: z.boolean().default(false),
     busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
     onTurnError: z.enum(["continue", "throw"]).default("continue"),
     onCheckpointError: z.enum(["continue", "throw"]).default("throw"),

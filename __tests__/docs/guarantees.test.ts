@@ -15,8 +15,8 @@ const titles = testTitles(path.join(root, "__tests__"));
 
 /** How many requirements each system has. */
 const SYSTEMS = { S1: 11, S2: 9, S3: 8, S4: 7, S5: 6, S6: 8, S7: 6, S8: 8 };
-/** Of S9, what is built. */
-const BUILT = ["S9.6"];
+/** Of S9 and S10, what is built. */
+const BUILT = ["S9.6", "S10.1"];
 const NUMBERS = Object.entries(SYSTEMS)
   .flatMap(([system, count]) => Array.from({ length: count }, (_, index) => `${system}.${index + 1}`))
   .concat(BUILT);

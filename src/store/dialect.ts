@@ -54,6 +54,8 @@ export interface Dialect {
   readonly json:
     | { readonly row: (columns: readonly string[]) => string; readonly value: (json: string, column: string) => string }
     | undefined;
+  /** Returns the settings of the database and its server that people ask for: names and values. */
+  readonly settings: string;
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
   /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. Turns always have one. */

@@ -31,7 +31,7 @@ import type { Awaitable, RunRow, Store, When } from "./store";
 export interface EngineParts
   extends
     Pick<Store, "space" | "giveBackPages" | "checkpointLog" | "vacuumFully" | "backUp" | "close">,
-    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify">> {
+    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify" | "listen">> {
   /** The effect with this id, for tests at failpoints. */
   effectToTell?: (id: string) => unknown;
 }
@@ -184,6 +184,30 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       const { startVerify } = await import("./ops/verify");
       const step = await queue.read((on) => startVerify(on, threadId, isGraph));
       return { step: () => queue.read(step) };
+    },
+    standing: async (...args) => {
+      const { standing } = await import("./ops/changes");
+      return queue.readCommitted((on) => standing(on, ...args));
+    },
+    changesBehind: async (query) => {
+      const { changesBehind } = await import("./ops/changes");
+      return queue.readCommitted((on) => changesBehind(on, query));
+    },
+    version: () => session.engine.version?.(),
+    inspect: {
+      activity: async (...args) => read((await import("./ops/inspect")).activity)(...args),
+      runs: async () => read((await import("./ops/inspect")).allRuns)(),
+      unfinishedRewinds: async () => read((await import("./ops/inspect")).unfinishedRewinds)(),
+      openEffects: async (...args) => read((await import("./ops/inspect")).openEffects)(...args),
+      threadsWithSpecialWrites: async (...args) => read((await import("./ops/inspect")).threadsWithSpecialWrites)(...args),
+      turnsBefore: async (...args) => read((await import("./ops/inspect")).turnsBefore)(...args),
+      turnsOfNodeTasks: async (...args) => read((await import("./ops/inspect")).turnsOfNodeTasks)(...args),
+      writers: async (...args) => read((await import("./ops/inspect")).writers)(...args),
+      tableSizes: async () => read((await import("./ops/inspect")).tableSizes)(),
+      threadSizes: async (...args) => read((await import("./ops/inspect")).threadSizes)(...args),
+      channelSizes: async (...args) => read((await import("./ops/inspect")).channelSizes)(...args),
+      texts: async (...args) => read((await import("./ops/inspect")).texts)(...args),
+      settings: async () => read((await import("./ops/inspect")).settings)(),
     },
     committed: () => queue.behind(() => undefined),
     get open() {

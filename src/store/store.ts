@@ -1,6 +1,8 @@
 import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
+import type { ChangesQuery, FoundChanges, Hints, Place } from "./changes";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
+import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "./inspection";
 import type { Verification } from "./integrity";
 import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
@@ -653,6 +655,34 @@ export interface LoggedTurn {
  */
 export type When = "now" | "boundary";
 
+/** What people look for in a database, over all threads or in one. Nothing here changes anything. Pages are ordered by key. */
+export interface Inspection {
+  /** A page of all threads, by id. */
+  activity(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadActivity[]>;
+  /** The marks of all runs, live or not. */
+  runs(): Awaitable<readonly RunRow[]>;
+  unfinishedRewinds(): Awaitable<readonly RewindRow[]>;
+  /** A page of the effects with an unknown outcome, and of those whose undo failed or is in doubt, by seq. */
+  openEffects(query: { afterSeq: number; limit: number }): Awaitable<readonly EffectRow[]>;
+  /** Threads with a question or an error that a node left on a checkpoint, by id. A later answer may have settled it. */
+  threadsWithSpecialWrites(query: { after: string; limit: number }): Awaitable<readonly string[]>;
+  /** The newest turns up to a seq, newest first. */
+  turnsBefore(query: { threadId: string; beforeSeq: number; limit: number }): Awaitable<readonly TurnRow[]>;
+  /** The newest turn of each of these node tasks. */
+  turnsOfNodeTasks(threadId: string, nodeTaskIds: readonly string[]): Awaitable<readonly TurnRow[]>;
+  /** Which node tasks wrote to which channels on a checkpoint. */
+  writers(threadId: string, ns: string, checkpointId: string): Awaitable<readonly Writer[]>;
+  tableSizes(): Awaitable<readonly TableSize[]>;
+  /** The largest threads, largest first. */
+  threadSizes(limit: number): Awaitable<readonly ThreadSize[]>;
+  /** How much is stored for the channels of a checkpoint, by channel. */
+  channelSizes(head: CheckpointHead): Awaitable<ReadonlyMap<string, StoredSize>>;
+  /** A page of a thread's texts of one kind, opened and verified, by seq. */
+  texts(query: { threadId: string; kind: StoredText["kind"]; afterSeq: number; limit: number }): Awaitable<readonly StoredText[]>;
+  /** What the database and its server are set to, by name. */
+  settings(): Awaitable<Readonly<Record<string, string>>>;
+}
+
 export interface Store {
   /** The address of a part's text within a thread. Throws while {@link awaitsKeys}. */
   address(threadId: string, text: string): string;
@@ -914,6 +944,9 @@ export interface Store {
    */
   startVerify(threadId: string | undefined, isGraph: (digest: string, document: string) => boolean): Awaitable<Verification>;
 
+  /** For the command line and the viewer. */
+  readonly inspect: Inspection;
+
   /**
    * Copies the database as it is at one moment, while others continue to save.
    *
@@ -921,6 +954,15 @@ export interface Store {
    *   signal throw
    */
   backUp(order: BackupOrder): Promise<UnpublishedBackup<Store>>;
+
+  /** Where threads stand, for a follower that begins there; with `after`, behind that seq. */
+  standing(threadIds: readonly string[] | undefined, after?: number): Awaitable<readonly Place[]>;
+  /** What has changed behind the places of a follower. Waits for nothing that was handed in. */
+  changesBehind(query: ChangesQuery): Awaitable<FoundChanges>;
+  /** As `Engine.version`. */
+  version(): unknown;
+  /** Calls back soon after something was committed, here or elsewhere; undefined if the database doesn't tell. */
+  listen?(onHint: () => void): Hints;
 
   /** Resolves when everything that was handed in is committed, or has failed. */
   committed(): Awaitable<void>;

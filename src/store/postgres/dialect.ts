@@ -1,5 +1,10 @@
 import type { Dialect } from "../dialect";
 
+const SETTINGS = [
+  ...["server_version", "synchronous_commit", "fsync", "full_page_writes", "max_connections"],
+  ...["autovacuum", "default_transaction_isolation", "server_encoding", "TimeZone"],
+];
+
 /** @param schema quoted */
 export function postgresDialect(schema: string): Dialect {
   const numbers = `${schema}.langgraph_thread_numbers`.replaceAll("'", "''");
@@ -31,6 +36,7 @@ export function postgresDialect(schema: string): Dialect {
     wholes: (manifest) => `SELECT (m.value ->> 2) COLLATE "C" FROM json_each(${safeJson(manifest)}) AS m(key, value)
       WHERE json_typeof(m.value) = 'array' AND m.value ->> 1 = '1'`,
     json: undefined,
+    settings: `SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")}) ORDER BY name`,
     rowsAtMost: () => "",
     rowid: undefined,
     texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,

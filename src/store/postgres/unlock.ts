@@ -10,12 +10,14 @@ const ALONE = "LOCK TABLE langgraph_settings IN SHARE ROW EXCLUSIVE MODE";
 
 /**
  * Determines the keys with which a database is read and written, and gives the session its sealing.
+ * @param readOnly nothing may be locked or written
  * @throws {TurnsError} what `resolveKeys` and `unlock` throw
  */
 export async function unlockDatabase(
   engine: PostgresEngine,
   session: Session,
   option: EncryptionOption | undefined,
+  readOnly = false,
 ): Promise<void> {
   const found = await engine.first(() => wrappedKeys(session));
   if (option === undefined) {
@@ -24,11 +26,11 @@ export async function unlockDatabase(
   }
   const keys = await resolveKeys(option, sealedKeyIds(found));
   await engine.first(function* () {
-    yield* session.run(ALONE);
+    if (!readOnly) yield* session.run(ALONE);
     const wrapped = yield* wrappedKeys(session);
     const empty = wrapped.length === 0 && (yield* session.get(UNUSED)) !== undefined;
     const { sealing, toStore } = unlock(keys, { wrapped, empty });
-    if (toStore !== undefined) yield* storeSecret(session, toStore.keyId, toStore.wrapped);
+    if (toStore !== undefined && !readOnly) yield* storeSecret(session, toStore.keyId, toStore.wrapped);
     session.unlock(sealing);
   });
 }

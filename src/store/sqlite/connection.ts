@@ -18,6 +18,8 @@ export interface ConnectionOptions {
   synchronous: "full" | "normal";
   /** The driver that opens a file. Default: the first one that is installed. */
   driver?: DriverName;
+  /** Opens an existing file that has our tables, and only reads it. */
+  readOnly?: boolean;
 }
 
 /**
@@ -34,7 +36,8 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
   }
   let db: SqliteDatabase;
   try {
-    db = openDatabase(path, { driver: options.driver });
+    const existing = options.readOnly === true ? { readonly: true } : {};
+    db = openDatabase(path, { driver: options.driver, ...existing });
   } catch (error) {
     throw unopened(error, path);
   }
@@ -50,11 +53,12 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
 
 /** Takes over a handle that a caller brings. @throws {TurnsError} INVALID_OPTION, and what {@link prepareConnection} throws */
 export function takeOver(handle: DatabaseHandle, options: ConnectionOptions): SqliteDatabase {
-  if (options.driver === undefined) return prepareConnection(handle, options);
+  const option = options.driver !== undefined ? "driver" : options.readOnly === true ? "readOnly" : undefined;
+  if (option === undefined) return prepareConnection(handle, options);
   throw new TurnsError("INVALID_OPTION", {
-    problem: `Option "driver" is ${describe(options.driver)} beside an open database, which has its own driver.`,
+    problem: `Option "${option}" is ${describe(options[option])} beside an open database, which was opened without it.`,
     remedy: "Leave the option out, or pass the path of the file.",
-    data: { option: "driver" },
+    data: { option },
   });
 }
 
@@ -67,7 +71,7 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
     const isCurrent = isNewest(db);
     if (!isCurrent) {
       db.exec(`PRAGMA busy_timeout = ${SQLITE_WAIT_MS}`);
-      checkSchema(db);
+      if (checkSchema(db) === 0 && options.readOnly === true) throw noTables(db.name);
       // On a fresh file auto_vacuum must come before WAL. The other way round, it silently stays off.
       if (!db.readonly && db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
     }
@@ -115,6 +119,14 @@ export function waitingForOthers<T>(file: string, work: () => T): T {
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 20);
   }
+}
+
+function noTables(file: string): TurnsError {
+  return new TurnsError("SCHEMA_OUTDATED", {
+    problem: `Database ${file} doesn't have the tables of this package.`,
+    remedy: "Check the path. To create the tables, open it without `readOnly`. Nothing was changed.",
+    data: { file, found: 0 },
+  });
 }
 
 function unopened(error: unknown, path: string): unknown {

@@ -1,6 +1,8 @@
 import type { Dialect } from "../dialect";
 import { THREADS_MAX } from "../spans";
 
+const SETTINGS = ["journal_mode", "auto_vacuum", "page_size", "page_count", "freelist_count", "encoding"];
+
 /** One connection writes at a time, and `PRAGMA data_version` tells whether another one has. */
 export const SQLITE: Dialect = {
   guards: undefined,
@@ -30,6 +32,7 @@ export const SQLITE: Dialect = {
       `CASE json_type(${json}, '$.${column}') WHEN 'object' THEN unhex(json_extract(${json}, '$.${column}.hex'))
       ELSE json_extract(${json}, '$.${column}') END`,
   },
+  settings: `SELECT 'sqlite version', sqlite_version() ${SETTINGS.map((name) => `UNION ALL SELECT '${name}', (SELECT ${name} FROM pragma_${name})`).join(" ")}`,
   rowsAtMost: (rows) => `LIMIT ${rows}`,
   rowid: "rowid",
 };

@@ -1,0 +1,49 @@
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import path from "node:path";
+
+const ROOT = path.join(__dirname, "..", "..");
+let folder: string | undefined;
+
+/** Builds the program as `npm run build` does, without what it doesn't need. @returns its path */
+export function builtProgram(): string {
+  mkdirSync(path.join(ROOT, ".tmp"), { recursive: true });
+  folder = mkdtempSync(path.join(ROOT, ".tmp", "cli-"));
+  const node = (...args: string[]) =>
+    execFileSync(process.execPath, args, { cwd: ROOT, stdio: "pipe", env: { ...process.env, NODE_OPTIONS: "" } });
+  node(path.join(ROOT, "node_modules", "tsup", "dist", "cli-default.js"), "--out-dir", folder);
+  node(path.join(ROOT, "scripts", "join-chunks.mjs"), folder);
+  return path.join(folder, "cli.js");
+}
+
+afterAll(() => {
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+});
+
+export interface Told {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs a program until it ends, without a terminal. */
+export async function told(
+  command: readonly string[],
+  { env = {}, input = "", cwd = ROOT }: { env?: NodeJS.ProcessEnv; input?: string; cwd?: string } = {},
+): Promise<Told> {
+  const clean = {
+    ...process.env,
+    NODE_OPTIONS: "",
+    FORCE_COLOR: undefined,
+    NO_COLOR: undefined,
+    COLUMNS: undefined,
+    DATABASE_URL: undefined,
+  };
+  const child = spawn(command[0] ?? "", command.slice(1), { cwd, env: { ...clean, ...env } });
+  const [stdout, stderr]: [string[], string[]] = [[], []];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => void stdout.push(text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => void stderr.push(text));
+  child.stdin.end(input);
+  const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
+  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
+}

@@ -1,0 +1,59 @@
+import { AIMessage, HumanMessage } from "@langchain/core/messages";
+import { Annotation, END, interrupt, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { defineEffect, effect, type TurnSaver } from "langgraph-checkpoint-turns";
+import { openSaver } from "../support/open-saver";
+
+/*
+ * Threads worth looking at: one that is finished, one that failed, one that waits for an answer, and one whose process was killed
+ * in the middle of an effect. `tsx cli-world.ts PATH` makes the last one, and dies.
+ */
+
+const Order = Annotation.Root({ ...MessagesAnnotation.spec, total: Annotation<number>, note: Annotation<string> });
+type Mode = "done" | "fails" | "asks" | "dies";
+
+const charge = defineEffect("cli-charge", {
+  run: (input: { total: number }) => ({ receipt: `r-${input.total}` }),
+  undo: () => undefined,
+});
+
+function graphOf(saver: TurnSaver, mode: Mode) {
+  const usage_metadata = { input_tokens: 10, output_tokens: 5, total_tokens: 15 };
+  const builder = new StateGraph(Order)
+    .addNode("plan", ({ total }) => ({
+      messages: [new AIMessage({ content: `planned ${total}`, usage_metadata })],
+      note: `n${total}`,
+    }))
+    .addNode("charge", async ({ total }) => {
+      if (mode === "fails") throw new Error("card declined");
+      if (mode === "dies") await effect("ship", () => process.kill(process.pid, "SIGKILL"));
+      await charge({ total });
+      return { total: total + 1 };
+    })
+    .addNode("ask", () => {
+      if (mode === "asks") interrupt({ question: "Ship it?" });
+      return {};
+    })
+    .addEdge(START, "plan")
+    .addEdge("plan", "charge")
+    .addEdge("charge", "ask")
+    .addEdge("ask", END);
+  return saver.attach(builder.compile({ checkpointer: saver }));
+}
+
+async function runOn(saver: TurnSaver, threadId: string, taskId: string, mode: Mode, total: number): Promise<void> {
+  const input = { messages: [new HumanMessage(`go ${total}`)], total };
+  const run = graphOf(saver, mode).invoke(input, { configurable: { thread_id: threadId, task_id: taskId } });
+  await (mode === "fails" ? run.catch(() => undefined) : run);
+}
+
+export async function makeThreads(saver: TurnSaver): Promise<void> {
+  await runOn(saver, "finished", "first", "done", 1);
+  await runOn(saver, "finished", "second", "done", 5);
+  await runOn(saver, "failed", "only", "fails", 2);
+  await runOn(saver, "waiting", "only", "asks", 3);
+}
+
+if (process.argv[2] === "dies") {
+  const saver = openSaver(process.argv[3] ?? "");
+  void runOn(saver, "killed", "only", "dies", 4);
+}

@@ -1,0 +1,483 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { childProgram } from "../support/child-program";
+import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
+import { tempFile, tempPlace } from "../support/temp";
+import { testOfFiles } from "../support/test-of-files";
+import { safe, table, widthOf } from "../../src/testing-internal";
+import { builtProgram, told, type Told } from "./built";
+import { makeThreads } from "./cli-world";
+import { SHAPES, schemaText } from "./shapes";
+
+// Each command is a process of its own.
+jest.setTimeout(120_000);
+
+/** The program `turns` as it is built, on a database with a thread in each state. */
+const path0 = tempFile();
+let program = "";
+/** How it is told where the data is. */
+const place = (at = path0): string[] =>
+  ON_POSTGRES ? ["--db", process.env["TURNS_PG_URL"] ?? "", "--schema", schemaAt(at)] : ["--db", at];
+const turns = (args: readonly string[], how: Parameters<typeof told>[1] = {}, at = path0): Promise<Told> =>
+  told([process.execPath, program, ...args, ...place(at)], how);
+
+/** What a command says in JSON, after its shape was checked. */
+async function json(command: keyof typeof SHAPES, args: readonly string[], code = 0): Promise<any> {
+  const { stdout, stderr, code: exit } = await turns([...command.split(" "), ...args].filter((arg) => arg !== "overview"));
+  expect({ stderr, exit }).toEqual({ stderr: "", exit: code });
+  const document: unknown = JSON.parse(stdout);
+  const { success, error } = SHAPES[command].safeParse(document);
+  expect(success ? "" : `${command}: ${String(error)}`).toBe("");
+  return document;
+}
+
+/** As on a terminal of so many columns. */
+async function shown(args: readonly string[], columns: number): Promise<string> {
+  const { stdout, stderr } = await turns([...args, "--table"], { env: { COLUMNS: String(columns) } });
+  expect(stderr).toBe("");
+  return stdout;
+}
+
+beforeAll(async () => {
+  program = builtProgram();
+  const saver = openSaver(path0);
+  await makeThreads(saver);
+  await (saver.close() as unknown);
+  const killed = spawnSync(process.execPath, [...childProgram(path.join(__dirname, "cli-world.ts")), "dies", path0], {
+    env: { ...process.env, NODE_OPTIONS: "" },
+  });
+  expect(killed.signal).toBe("SIGKILL");
+}, 400_000);
+
+describe("each command", () => {
+  /** What each command finds here, beyond its shape. */
+  const golden: readonly [command: keyof typeof SHAPES, args: string[], code: number, finds: object][] = [
+    ["overview", [], 0, { threads: 4, inDoubt: 1, states: { finished: 1, failed: 1, waiting: 1, "in-doubt": 1 }, examined: 4 }],
+    [
+      "threads",
+      ["--sort", "id"],
+      0,
+      { total: 4, cursor: null, threads: ["failed", "finished", "killed", "waiting"].map((threadId) => ({ threadId })) },
+    ],
+    [
+      "threads",
+      ["--status", "waiting,failed", "--limit", "1", "--sort", "id"],
+      0,
+      { threads: [{ threadId: "failed" }], cursor: "failed" },
+    ],
+    ["threads", ["--search", "FIN"], 0, { threads: [{ threadId: "finished", state: "finished", effects: 2, turns: 12 }] }],
+    ["threads", ["--idle", "1h"], 0, { threads: [], total: 4 }],
+    [
+      "status",
+      ["finished"],
+      0,
+      {
+        state: "finished",
+        needsPerson: false,
+        resume: { can: "no" },
+        rewindTo: { toTask: "first", effects: [{ name: "cli-charge", verdict: "unregistered" }] },
+      },
+    ],
+    [
+      "status",
+      ["failed"],
+      0,
+      {
+        state: "failed",
+        failures: [{ node: "charge", error: { message: "card declined" } }],
+        resume: { can: "yes", kept: ["plan"], runs: ["charge"] },
+      },
+    ],
+    [
+      "status",
+      ["waiting"],
+      4,
+      { state: "waiting", needsPerson: true, questions: [{ node: "ask", value: { question: "Ship it?" } }] },
+    ],
+    [
+      "status",
+      ["kil"],
+      4,
+      {
+        threadId: "killed",
+        state: "in-doubt",
+        inFlight: [{ node: "charge", attempt: 1 }],
+        inDoubt: [{ name: "ship", doubt: "outcome" }],
+      },
+    ],
+    [
+      "log",
+      ["finished"],
+      0,
+      { cursor: null, attempts: ["ask", "charge", "plan", "ask", "charge", "plan"].map((node) => ({ node, status: "ok" })) },
+    ],
+    ["log", ["failed", "--failed"], 0, { attempts: [{ node: "charge", status: "error" }] }],
+    [
+      "log",
+      ["finished", "--task", "first", "--node", "plan"],
+      0,
+      { attempts: [{ node: "plan", taskId: "first", tokens: { input: 0 } }] },
+    ],
+    ["state", ["finished", "--at", "first"], 0, { state: { total: 2, note: "n1" } }],
+    ["state", ["finished", "--channel", "total"], 0, { state: { total: 6 } }],
+    [
+      "diff",
+      ["finished", "first", "second"],
+      0,
+      {
+        channels: [
+          { channel: "messages", change: "appended", appended: 2 },
+          { channel: "note" },
+          { channel: "total", differences: [{ before: 2, after: 6 }] },
+        ],
+      },
+    ],
+    ["diff", ["finished", "first", "second", "--exit-code"], 3, {}],
+    [
+      "blame",
+      ["finished", "note"],
+      0,
+      {
+        more: false,
+        changes: [
+          { nodes: [{ node: "plan" }], change: "changed" },
+          { nodes: [{ node: "plan" }], change: "first" },
+        ],
+      },
+    ],
+    [
+      "grep",
+      ["card declined"],
+      0,
+      { matches: expect.arrayContaining([expect.objectContaining({ threadId: "failed", kind: "turn", near: "charge" })]) },
+    ],
+    [
+      "grep",
+      ["PLANNED \\d", "-i", "--thread", "finished", "--limit", "2"],
+      0,
+      { matches: [{ threadId: "finished" }, { threadId: "finished" }] },
+    ],
+    ["grep", ["no such text"], 1, { matches: [] }],
+    ["effects", [], 0, { effects: [{ threadId: "killed", name: "ship", status: "in-doubt" }] }],
+    [
+      "effects",
+      ["finished", "--limit", "1"],
+      0,
+      { effects: [{ name: "cli-charge", status: "done", undo: "cli-charge" }], cursor: expect.any(Number) },
+    ],
+    ["inbox", [], 0, { questions: [{ threadId: "waiting", node: "ask", value: { question: "Ship it?" } }] }],
+    ["rewinds", ["finished"], 0, { rewinds: [] }],
+    ["size", [], 0, { tables: expect.arrayContaining([expect.objectContaining({ called: "turns", rows: 25 })]) }],
+    [
+      "size",
+      ["finished"],
+      0,
+      { channels: expect.arrayContaining([expect.objectContaining({ channel: "messages", elements: 4 })]) },
+    ],
+    ["tokens", [], 0, { by: "thread", lines: [] }],
+    ["tokens", ["finished", "--by", "task"], 0, { by: "task" }],
+    ["verify", [], 0, { ok: true, threads: 4 }],
+    ["verify", ["finished"], 0, { ok: true, threads: 1 }],
+    ["doctor", [], 3, { findings: expect.arrayContaining([expect.objectContaining({ kind: "problem" })]) }],
+  ];
+
+  test.each(golden)("S10.1 turns %s %j answers in JSON of its schema", async (command, args, code, finds) => {
+    expect(await json(command, args, code)).toMatchObject(finds);
+  });
+
+  test("S10.1 turns show has input, output, error, effects and tokens of an attempt, by number or by the beginning of an id", async () => {
+    const { attempts } = await json("log", ["failed"]);
+    const failed = await json("show", ["failed", String(attempts[0].number)]);
+    expect(failed).toMatchObject({
+      node: "charge",
+      status: "error",
+      error: { message: "card declined" },
+      input: { total: 2 },
+      durable: false,
+    });
+    const { attempts: done } = await json("log", ["finished"]);
+    expect(await json("show", ["finished", done[1].actionId])).toMatchObject({
+      node: "charge",
+      output: { total: 6 },
+      effects: [{ name: "cli-charge", status: "done" }],
+    });
+  });
+
+  const widths: readonly (readonly [string[]])[] = [
+    [[]],
+    [["status", "finished"]],
+    [["log", "finished"]],
+    [["effects", "finished"]],
+  ];
+  test.each(widths)("S10.1 turns %j fits a terminal of 80 and of 200 columns", async (args) => {
+    for (const columns of [80, 200]) {
+      const text = await shown(args, columns);
+      const lines = text
+        .split("\n")
+        .filter((line) => !line.startsWith("database") && !/^ {2}(To task|await|Not before|Yes|No)/.test(line));
+      expect(lines.filter((line) => widthOf(line) > columns)).toEqual([]);
+      expect(text).not.toContain("\u001b");
+    }
+  });
+});
+
+describe("conventions", () => {
+  test("S10.1 --jsonl writes a line for each item, --fields picks fields, and an unknown one has a suggestion", async () => {
+    const { stdout } = await turns(["threads", "--jsonl", "--fields", "threadId,state", "--sort", "id"]);
+    expect(
+      stdout
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      { threadId: "failed", state: "failed" },
+      { threadId: "finished", state: "finished" },
+      { threadId: "killed", state: "in-doubt" },
+      { threadId: "waiting", state: "waiting" },
+    ]);
+    const wrong = await turns(["threads", "--fields", "treadId"]);
+    expect(wrong).toMatchObject({ code: 2, stdout: "" });
+    expect(wrong.stderr).toContain('Did you mean "threadId"?');
+  });
+
+  test("S10.1 wrong usage exits with 2, what isn't there with 1; both say what to do, and suggest what is near", async () => {
+    const told: readonly (readonly [string[], number, string])[] = [
+      [["thread"], 2, 'Did you mean "turns threads"?'],
+      [["threads", "--stats", "x"], 2, "Did you mean --status?"],
+      [["threads", "--limit", "many"], 2, "Give a whole number."],
+      [["status", "finishd"], 1, 'Did you mean "finished"?'],
+      [["status", "fi", "more"], 2, "too many arguments"],
+      [["status", "f"], 2, 'is the beginning of 2 threads: "failed", "finished"'],
+      [["state", "finished", "--channel", "totals"], 2, 'Did you mean "total"?'],
+      [["show", "finished", "9999"], 1, "turns log finished"],
+      [["grep", "("], 2, "-F"],
+    ];
+    for (const [args, code, says] of told) {
+      const { stderr, stdout, code: exit } = await turns(args);
+      expect({ args, exit, stdout }).toEqual({ args, exit: code, stdout: "" });
+      expect(stderr).toContain(says);
+      expect(stderr).not.toMatch(/\n\s+at /);
+    }
+  });
+
+  test("S10.1 a reader that closes the pipe is no error", () => {
+    const line = `${JSON.stringify(process.execPath)} ${JSON.stringify(program)} grep . --jsonl ${place()
+      .map((arg) => JSON.stringify(arg))
+      .join(" ")} | head -n 1`;
+    const { stdout, stderr } = spawnSync("bash", ["-c", `set -o pipefail; ${line}; echo "\${PIPESTATUS[0]}"`], {
+      encoding: "utf8",
+      env: { ...process.env, NODE_OPTIONS: "" },
+    });
+    expect({ stderr, lines: stdout.trim().split("\n").length, exit: stdout.trim().split("\n").at(-1) }).toEqual({
+      stderr: "",
+      lines: 2,
+      exit: "0",
+    });
+  });
+
+  test("S10.1 colours follow NO_COLOR, FORCE_COLOR and --no-color", async () => {
+    const coloured = async (env: NodeJS.ProcessEnv, ...args: string[]) =>
+      (await turns(["threads", "--table", ...args], { env })).stdout.includes("\u001b[");
+    expect(await coloured({})).toBe(false);
+    expect(await coloured({ FORCE_COLOR: "1" })).toBe(true);
+    expect(await coloured({ FORCE_COLOR: "1", NO_COLOR: "1" })).toBe(false);
+    expect(await coloured({ FORCE_COLOR: "1" }, "--no-color")).toBe(false);
+  });
+
+  test("S10.1 help leads with three examples; completion knows the commands", async () => {
+    const help = (await turns(["--help"])).stdout;
+    expect(help.split("\n").slice(0, 4)).toEqual(["Examples:", ...Array(3).fill(expect.stringMatching(/^ {2}turns /))]);
+    const own = (await turns(["log", "--help"])).stdout;
+    expect(own.split("\n").slice(0, 4)).toEqual(["Examples:", ...Array(3).fill(expect.stringMatching(/^ {2}turns log /))]);
+    for (const shell of ["bash", "zsh", "fish"]) expect((await turns(["completion", shell])).stdout).toContain("blame");
+    const bash = spawnSync(
+      "bash",
+      [
+        "-c",
+        `${(await turns(["completion", "bash"])).stdout}\nCOMP_WORDS=(turns bl); COMP_CWORD=1; _turns; echo "\${COMPREPLY[0]}"`,
+      ],
+      { encoding: "utf8" },
+    );
+    expect(bash.stdout.trim()).toBe("blame");
+  });
+
+  test("S10.1 the schema in etc is the one that these tests hold (else: npx tsx __tests__/cli/write-schema.ts)", () => {
+    expect(readFileSync(path.join(__dirname, "..", "..", "etc", "command-line.schema.json"), "utf8")).toBe(schemaText());
+  });
+
+  test("S10.1 content can't do anything to the terminal, and wide characters count twice", () => {
+    expect(safe("a\u001b[31mb\u202ec\u0000")).toBe("a\\u001b[31mb\\u202ec\\u0000");
+    const look = { width: 10, paint: (_: string, text: string) => text, now: 0, utc: true };
+    const rows = [{ name: "日本語のスレッド" }, { name: "short" }];
+    const drawn = table(rows, [{ title: "N", value: ({ name }) => name, shrinks: 4 }], look);
+    expect(drawn.split("\n").map(widthOf)).toEqual([1, 9, 5]);
+  });
+
+  testOfFiles(
+    "S10.1 the database is found: argument, TURNS_DB, DATABASE_URL with our tables, the only file of ours here",
+    async () => {
+      const folder = mkdtempSync(path.join(tempPlace(), "turns-cli-"));
+      writeFileSync(path.join(folder, "other.db"), "not a database");
+      const run = (args: string[], env: NodeJS.ProcessEnv = {}) =>
+        told([process.execPath, program, ...args], { cwd: folder, env });
+      expect(await run(["threads"])).toMatchObject({ code: 2, stderr: expect.stringContaining("There is no database") });
+      expect(JSON.parse((await run([path0, "threads"])).stdout).total).toBe(4);
+      expect(JSON.parse((await run(["threads"], { TURNS_DB: path0 })).stdout).total).toBe(4);
+      expect(JSON.parse((await run(["threads"], { TURNS_DB: `file://${path0}` })).stdout).total).toBe(4);
+      expect(await run(["threads", "--db", "missing.db"])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("There is no file missing.db"),
+      });
+      await turns(["backup", path.join(folder, "mine.db")]);
+      expect(JSON.parse((await run(["threads"])).stdout).total).toBe(4);
+      await turns(["backup", path.join(folder, "second.db")]);
+      expect(await run([])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("There are 2 databases here: mine.db, second.db"),
+      });
+    },
+  );
+
+  testOfFiles("S10.1 keys come from the environment or from a file, never from the command line", async () => {
+    const key = "0123456789abcdef".repeat(4);
+    const sealed = tempFile();
+    const saver = openSaver(sealed, { encryption: { key } });
+    await makeThreads(saver);
+    saver.close();
+    const file = `${sealed}.key`;
+    writeFileSync(file, JSON.stringify({ keys: { default: key }, current: "default" }));
+    const total = ({ stdout }: Told): number => JSON.parse(stdout).total;
+    expect(total(await turns(["threads"], { env: { TURNS_KEY: key } }, sealed))).toBe(3);
+    expect(total(await turns(["threads", "--key-file", file], {}, sealed))).toBe(3);
+    expect(total(await turns(["threads", "--key-file", "-"], { input: `${key}\n` }, sealed))).toBe(3);
+    const refused = await turns(["threads"], {}, sealed);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("TURNS_KEY") });
+    expect((await turns(["grep", "declined"], { env: { TURNS_KEY: key } }, sealed)).stdout).toContain("card declined");
+  });
+
+  testOfFiles("S10.1 a terminal gets a table of its own width, and a program JSON", () => {
+    const session = `turns-${process.pid}`;
+    const tmux = (...args: string[]) => spawnSync("tmux", ["-L", session, ...args], { encoding: "utf8" });
+    if (tmux("-V").status !== 0) return;
+    for (const columns of [80, 200]) {
+      tmux(
+        "new-session",
+        "-d",
+        "-x",
+        String(columns),
+        "-y",
+        "40",
+        `env -u NO_COLOR ${process.execPath} ${program} ${place().join(" ")}; sleep 30`,
+      );
+      let screen = "";
+      for (let tries = 0; tries < 100 && !screen.includes("turns status"); tries += 1) {
+        screen = tmux("capture-pane", "-p").stdout;
+        spawnSync("sleep", ["0.1"]);
+      }
+      tmux("kill-server");
+      expect(screen).toContain("THREAD");
+      expect(screen).toMatch(/1 in-doubt, 1 waiting, 1 failed, 1 finished/);
+    }
+  });
+});
+
+describe("what only looks", () => {
+  testOfFiles("S10.1 opens the file read-only: it isn't changed, created or migrated", async () => {
+    const before = readFileSync(path0);
+    const { mtimeMs } = statSync(path0);
+    for (const command of [["threads"], ["status", "finished"], ["verify"], ["doctor"], ["rewind", "finished", "--to", "first"]])
+      await turns(command);
+    expect(readFileSync(path0).equals(before)).toBe(true);
+    expect(statSync(path0).mtimeMs).toBe(mtimeMs);
+    const foreign = tempFile();
+    writeFileSync(foreign, "");
+    expect(await turns(["threads"], {}, foreign)).toMatchObject({ code: 1, stderr: expect.stringContaining("SCHEMA_OUTDATED") });
+    expect(statSync(foreign).size).toBe(0);
+  });
+
+  test("S10.1 a saver that is read-only refuses every change, and reads everything", async () => {
+    const saver = openSaver(path0, { readOnly: true });
+    try {
+      expect((await saver.listThreads()).length).toBe(4);
+      await expect(async () => saver.deleteThread("finished")).rejects.toThrow(
+        expect.objectContaining({ code: "STORE_UNAVAILABLE" }),
+      );
+      expect((await saver.listThreads()).length).toBe(4);
+    } finally {
+      await (saver.close() as unknown);
+    }
+  });
+});
+
+describe("what changes something", () => {
+  const path1 = tempFile();
+  const on1 = (...args: string[]): Promise<Told> => turns(args, {}, path1);
+  const parsed = async (told: Promise<Told>) => {
+    const { stdout, stderr, code } = await told;
+    expect(stderr).toBe("");
+    return { code, ...JSON.parse(stdout) };
+  };
+  beforeAll(async () => {
+    const saver = openSaver(path1);
+    await makeThreads(saver);
+    await (saver.close() as unknown);
+  }, 120_000);
+
+  test("S10.1 shows its plan and does nothing without --yes: exit code 4, or 0 for --dry-run", async () => {
+    const commands: readonly [keyof typeof SHAPES, string[]][] = [
+      ["rewind", ["finished", "--to", "first"]],
+      ["delete", ["finished"]],
+      ["copy", ["finished", "again"]],
+      ["name", ["finished", "approved"]],
+      ["prune", ["--keep-last", "1"]],
+      ["vacuum", []],
+    ];
+    for (const [command, args] of commands) {
+      const { stdout, code } = await on1(command, ...args);
+      expect({ command, code }).toEqual({ command, code: 4 });
+      expect(SHAPES[command].safeParse(JSON.parse(stdout)).error).toBeUndefined();
+      expect(JSON.parse(stdout)).toMatchObject({ done: false, report: null });
+    }
+    expect(await parsed(on1("delete", "finished", "--dry-run"))).toMatchObject({ code: 0, done: false });
+    expect((await parsed(on1("log", "finished"))).attempts.length).toBe(6);
+  });
+
+  test("S10.1 a rewind says how to take it back, and is taken back", async () => {
+    const rewound = await on1("rewind", "finished", "--to", "first", "--allow-uncompensated", "--yes", "--table");
+    expect(rewound).toMatchObject({ code: 0, stderr: "" });
+    const back = /turns (take-back \S+ --yes)/.exec(rewound.stdout)?.[1] ?? "";
+    expect((await parsed(on1("log", "finished"))).attempts.length).toBe(3);
+    expect(await parsed(on1("rewinds", "finished"))).toMatchObject({ rewinds: [{ toTask: "first", status: "done" }] });
+    expect(await parsed(on1(...back.split(" ")))).toMatchObject({ done: true, report: { restored: { turns: 6 } } });
+    expect((await parsed(on1("log", "finished"))).attempts.length).toBe(6);
+    const refused = await on1("rewind", "finished", "--to", "first", "--yes");
+    expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("EFFECT_UNCOMPENSATED") });
+  });
+
+  test("S10.1 copy, name, prune and delete do what they say; delete wants the whole id", async () => {
+    expect(await parsed(on1("copy", "finished", "again", "--yes"))).toMatchObject({ done: true });
+    expect(await parsed(on1("name", "again", "approved", "--at", "first", "--yes"))).toMatchObject({ done: true });
+    expect(await parsed(on1("state", "again", "--at", "approved"))).toMatchObject({ state: { total: 2 } });
+    expect(await parsed(on1("prune", "again", "--keep-last", "1", "--yes"))).toMatchObject({
+      done: true,
+      report: { threads: 1 },
+    });
+    expect(await on1("delete", "aga", "--yes")).toMatchObject({ code: 2, stderr: expect.stringContaining("whole id") });
+    expect(await parsed(on1("delete", "again", "--yes"))).toMatchObject({ done: true });
+    expect(await parsed(on1("threads"))).toMatchObject({ total: 3 });
+  });
+
+  test("S10.1 an effect in doubt is settled, and the thread needs nobody any more", async () => {
+    const [{ id }] = (await json("effects", [])).effects;
+    expect(await json("effect resolve", [id.slice(0, 13), "not-done"], 4)).toMatchObject({
+      done: false,
+      plan: { effect: { name: "ship" } },
+    });
+    expect(await json("effect resolve", [id, "not-done", "--yes"])).toMatchObject({
+      done: true,
+      report: { status: "failed", settledBy: "person" },
+    });
+    expect(await json("status", ["killed"])).toMatchObject({ state: "interrupted", needsPerson: false, resume: { can: "yes" } });
+  });
+});

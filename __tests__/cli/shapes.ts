@@ -1,0 +1,285 @@
+import { z } from "zod";
+import {
+  type AttemptDetails,
+  type BlameList,
+  type Checkup,
+  type EffectLine,
+  type Match,
+  type OpenQuestion,
+  type Overview,
+  type RewindLine,
+  type Sizes,
+  type StateAt,
+  type StateDifference,
+  THREAD_STATES,
+  type ThreadChannels,
+  type ThreadList,
+  type ThreadReport,
+  type TokenTotals,
+  type TurnLogPage,
+} from "../../src/testing-internal";
+
+/*
+ * The JSON documents of `turns`, by command. `etc/command-line.schema.json` is written from them:
+ * `npx tsx __tests__/cli/write-schema.ts`. Fields are only added to a format.
+ */
+
+/** Holds a shape against the type of what the command finds. */
+const of =
+  <T>() =>
+  <S extends z.ZodType<T>>(shape: S): S =>
+    shape;
+
+const object = z.strictObject;
+const text = z.string();
+const maybe = text.nullable();
+const time = z.iso.datetime();
+const count = z.number().int().min(0);
+const json = z.unknown();
+const list = z.array;
+
+const state = z.enum(THREAD_STATES as [string, ...string[]]) as z.ZodType<(typeof THREAD_STATES)[number]>;
+const tokens = object({ input: count, output: count, cached: count, reasoning: count });
+const threadLine = object({
+  ...{ threadId: text, state, createdAt: time, lastAt: time, checkpoints: count, turns: count, effects: count },
+  ...{ inFlight: list(text), waiting: count, inDoubt: count },
+});
+const question = object({ threadId: text, id: maybe, value: json, node: text, nodeTaskId: text, askedAt: time.nullable() });
+const inDoubt = object({
+  ...{ id: text, threadId: text, name: text, node: text, key: text, tries: count, startedAt: time },
+  ...{ idempotent: z.boolean(), doubt: z.enum(["outcome", "undo"]) },
+});
+const error = object({ name: text, message: text });
+const done = object({ node: text, status: text, at: time, attempt: count });
+const removed = object({ checkpoints: count, writes: count, turns: count, values: count, tasks: count, effects: count });
+const verdict = z.enum([
+  ...(["undo", "done-already", "none-needed", "failed", "inherited", "missing"] as const),
+  ...(["unregistered", "in-doubt", "undo-in-doubt", "running"] as const),
+]);
+const preview = object({
+  ...{ toTask: text, tasks: list(text), removed: removed.nullable(), refused: maybe },
+  effects: list(object({ id: text, name: text, label: text, nodeName: text, verdict })),
+});
+const attempt = {
+  ...{
+    number: count,
+    node: text,
+    taskId: text,
+    attempt: count,
+    startedAt: time,
+    endedAt: time.nullable(),
+    step: z.number().int(),
+  },
+  status: z.enum(["ok", "error", "interrupted", "handoff", "running"]),
+  ...{ nodeTaskId: text, tokens, thoughtId: maybe, actionId: maybe, durable: z.boolean() },
+};
+const effect = of<EffectLine>()(
+  object({
+    ...{ id: text, threadId: text, number: count, name: text, label: text, node: text, taskId: text },
+    status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]),
+    ...{ undo: maybe, undoStatus: z.enum(["begun", "done", "failed"]).nullable(), undoError: maybe, key: text, tries: count },
+    ...{ idempotent: z.boolean(), startedAt: time, endedAt: time.nullable(), settledBy: maybe },
+  }),
+);
+const checkpoint = object({ checkpointId: text, number: count, step: z.number().int(), source: text, at: time });
+const difference = object({
+  ...{ path: text, change: z.enum(["added", "removed", "changed"]) },
+  ...{ before: json.optional(), after: json.optional() },
+});
+const tokenLine = object({ of: text, ...tokens.shape, total: count, cost: z.number().optional() });
+const format = { format: z.literal(1) };
+const change = (plan: z.ZodType, report: z.ZodType) => object({ ...format, done: z.boolean(), plan, report: report.nullable() });
+const counts = z.record(text, count);
+
+export const SHAPES = {
+  overview: object({
+    ...format,
+    ...of<Overview>()(
+      object({
+        ...{ database: text, bytes: count, freeBytes: count, threads: count, turns: count, effects: count },
+        states: z.partialRecord(state as z.ZodType<(typeof THREAD_STATES)[number]> & z.core.$ZodRecordKey, count),
+        ...{ examined: count, running: list(text), inDoubt: count, unfinishedRewinds: count, newest: list(threadLine) },
+      }),
+    ).shape,
+  }),
+  threads: object({ ...format, ...of<ThreadList>()(object({ threads: list(threadLine), total: count, cursor: maybe })).shape }),
+  status: object({
+    ...format,
+    ...of<ThreadReport>()(
+      object({
+        ...{ threadId: text, state, graphId: maybe, taskId: maybe, needsPerson: z.boolean(), next: list(text), tokens },
+        runs: list(object({ pid: count, host: text, since: time })),
+        inFlight: list(object({ node: text, attempt: count, since: time, number: count, taskId: text })),
+        ...{ questions: list(question), failures: list(object({ node: text, error })), inDoubt: list(inDoubt) },
+        rewind: object({ id: text, toTask: text, since: time }).nullable(),
+        did: object({
+          tasks: count,
+          completed: list(done),
+          failed: list(object({ ...done.shape, error })),
+          last: done.nullable(),
+        }),
+        resume: object({ can: z.enum(["yes", "person", "no"]), why: text, kept: list(text), runs: list(text) }),
+        rewindTo: preview.nullable(),
+      }),
+    ).shape,
+  }),
+  log: object({
+    ...format,
+    ...of<TurnLogPage>()(object({ threadId: text, attempts: list(object(attempt)), cursor: count.nullable() })).shape,
+  }),
+  show: object({
+    ...format,
+    ...of<AttemptDetails>()(
+      object({
+        ...attempt,
+        ...{
+          threadId: text,
+          graphId: text,
+          fingerprint: maybe,
+          checkpointId: maybe,
+          checkpointNs: text,
+          input: json,
+          output: json,
+        },
+        error: object({ ...error.shape, stack: maybe }).nullable(),
+        ...{ validation: json, notKept: list(text), effects: list(effect) },
+      }),
+    ).shape,
+  }),
+  state: object({ ...format, ...of<StateAt>()(object({ threadId: text, checkpoint, state: z.record(text, json) })).shape }),
+  diff: object({
+    ...format,
+    ...of<StateDifference>()(
+      object({
+        ...{ threadId: text, from: checkpoint, to: checkpoint },
+        channels: list(
+          object({
+            ...{ channel: text, change: z.enum(["added", "removed", "changed", "appended"]) },
+            ...{ appended: count.optional(), differences: list(difference) },
+          }),
+        ),
+      }),
+    ).shape,
+  }),
+  blame: object({
+    ...format,
+    ...of<BlameList>()(
+      object({
+        ...{ threadId: text, channel: text, more: z.boolean() },
+        changes: list(
+          object({
+            ...{ number: count, checkpointId: text, step: z.number().int(), at: time, source: text },
+            nodes: list(object({ node: text, number: count.nullable(), attempt: count.nullable() })),
+            change: z.enum(["first", "appended", "changed", "removed"]),
+            elements: z.tuple([count, count]).optional(),
+          }),
+        ),
+      }),
+    ).shape,
+  }),
+  grep: object({
+    ...format,
+    matches: list(
+      of<Match>()(
+        object({
+          ...{ threadId: text, kind: z.enum(["value", "turn", "effect", "write"]), number: count, near: text, excerpt: text },
+        }),
+      ),
+    ),
+  }),
+  effects: object({ ...format, effects: list(effect), cursor: count.nullable() }),
+  inbox: object({ ...format, questions: list(of<OpenQuestion>()(question)) }),
+  rewinds: object({
+    ...format,
+    rewinds: list(
+      of<RewindLine>()(
+        object({
+          ...{ id: text, threadId: text, number: count, toTask: text, at: time, takenBackAt: time.nullable() },
+          ...{ archived: z.boolean(), reason: maybe, status: z.enum(["undoing", "done", "abandoned", "taken-back"]) },
+        }),
+      ),
+    ),
+  }),
+  size: z.union([
+    object({
+      ...format,
+      ...of<Sizes>()(
+        object({
+          ...{ database: text, bytes: count, freeBytes: count },
+          tables: list(object({ table: text, called: text, rows: count, bytes: count })),
+          threads: list(object({ threadId: text, rows: count, bytes: count })),
+        }),
+      ).shape,
+    }),
+    object({
+      ...format,
+      ...of<ThreadChannels>()(
+        object({
+          ...{ threadId: text, checkpointId: text },
+          channels: list(object({ channel: text, bytes: count, elements: count.nullable() })),
+        }),
+      ).shape,
+    }),
+  ]),
+  tokens: object({
+    ...format,
+    ...of<TokenTotals>()(object({ by: z.enum(["thread", "node", "task", "day"]), lines: list(tokenLine), total: tokenLine }))
+      .shape,
+  }),
+  verify: object({
+    ...format,
+    ...{ ok: z.boolean(), done: z.boolean(), databaseOk: z.boolean().optional(), threads: count, checked: counts },
+    ...{ problems: list(json), problemCount: count, remarks: list(json) },
+  }),
+  doctor: object({
+    ...format,
+    ...of<Checkup>()(
+      object({
+        ...{ database: text, node: text, settings: z.record(text, text), bytes: count, freeBytes: count },
+        findings: list(object({ kind: z.enum(["problem", "advice"]), what: text, remedy: text })),
+      }),
+    ).shape,
+  }),
+  backup: object({ ...format, path: text, bytes: count, pages: count, verified: z.boolean().nullable() }),
+  "effect resolve": change(object({ effect, resolution: z.record(text, json) }), effect),
+  rewind: change(
+    preview,
+    z.looseObject({ rewindId: text.optional(), threadId: text, toTask: text, archived: z.boolean(), tasks: list(text), removed }),
+  ),
+  "take-back": change(object({ rewindId: text }), object({ rewindId: text, restored: removed })),
+  name: change(z.looseObject({ threadId: text, name: text }), z.looseObject({ threadId: text, name: text })),
+  delete: change(
+    object({ threadId: text, final: z.boolean(), checkpoints: count, turns: count, tasks: count }),
+    object({ threadId: text, final: z.boolean() }),
+  ),
+  copy: change(object({ threadId: text, target: text }), object({ threadId: text, target: text })),
+  prune: change(
+    z.looseObject({ checkpoints: count, turns: count, threads: count }),
+    z.looseObject({ checkpoints: count, turns: count, threads: count }),
+  ),
+  vacuum: change(
+    object({ bytes: count, freeBytes: count, full: z.boolean() }),
+    z.looseObject({ bytesBefore: count, bytesAfter: count }),
+  ),
+};
+
+/** The JSON schema of all documents. A reader of an older one must expect more fields. */
+export function schemaText(): string {
+  const commands = Object.entries(SHAPES).map(([name, shape]) => {
+    const schema = z.toJSONSchema(shape, {
+      io: "output",
+      reused: "ref",
+      override: ({ jsonSchema }) => {
+        if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+      },
+    });
+    delete (schema as { $schema?: string }).$schema;
+    return [name, schema];
+  });
+  const all = {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "The JSON documents of the program turns, by command",
+    $defs: Object.fromEntries(commands) as object,
+  };
+  return `${JSON.stringify(all, undefined, 1)}\n`;
+}

@@ -1,0 +1,59 @@
+import { InvalidArgumentError } from "commander";
+import type { BaseTurnSaver } from "../base-saver";
+import type { Answer } from "./output";
+import { parsedDuration } from "./text";
+
+/** An option: its flags, what it means, and how its text is read. */
+export type OptionSpec = readonly [flags: string, meaning: string, parse?: (text: string) => unknown];
+
+/** A command that looks into a database. Every command is one of these, so help, completion and tests know them all. */
+export interface CommandSpec<O extends object = object> {
+  name: string;
+  /** Its arguments: `<thread> [turn]`. */
+  args?: string;
+  summary: string;
+  /** The first lines of its help. */
+  examples: readonly string[];
+  options?: readonly OptionSpec[];
+  run: (saver: BaseTurnSaver, args: readonly string[], options: O) => Promise<Answer>;
+}
+
+/** Checks the type of a command's options, and forgets it. */
+export function command<O extends object>(spec: CommandSpec<O>): CommandSpec {
+  return spec as CommandSpec;
+}
+
+/** Readers of options. @throws InvalidArgumentError */
+export function whole(text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  throw new InvalidArgumentError("Give a whole number.");
+}
+
+/** Milliseconds. */
+export function duration(text: string): number {
+  const ms = parsedDuration(text);
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError("Give a duration like 90m, 12h or 7d.");
+}
+
+/** A time: a date, or how long ago it was. */
+export function pastTime(text: string): Date {
+  const ms = parsedDuration(text);
+  const at = ms === undefined ? new Date(text) : new Date(Date.now() - ms);
+  if (!Number.isNaN(at.getTime())) return at;
+  throw new InvalidArgumentError("Give a duration like 90m, 12h or 7d, or a date like 2026-01-31.");
+}
+
+export function oneOf<T extends string>(values: readonly T[]): (text: string) => T {
+  return (text) => {
+    const found = values.find((value) => value === text);
+    if (found !== undefined) return found;
+    throw new InvalidArgumentError(`Give one of: ${values.join(", ")}.`);
+  };
+}
+
+export function manyOf<T extends string>(values: readonly T[]): (text: string) => T[] {
+  const one = oneOf(values);
+  return (text) => text.split(",").map((part) => one(part.trim()));
+}

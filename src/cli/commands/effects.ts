@@ -1,0 +1,123 @@
+import { threadNamed } from "../../inspection/place";
+import { effectsInDoubt } from "../../inspection/standing";
+import { effectLine, type EffectLine } from "../../inspection/turns";
+import type { Effect } from "../../effects/types";
+import type { Rewind } from "../../rewind/rewinds";
+import { numberOf } from "../../inspection/place";
+import { command, oneOf, whole } from "../command";
+import { UsageError } from "../exit";
+import { type Colour, type Column, type Look, table } from "../look";
+import { ago } from "../text";
+
+const COLOURS: Readonly<Record<Effect["status"], Colour>> = {
+  done: "green",
+  failed: "yellow",
+  "failed-for-good": "red",
+  running: "blue",
+  "in-doubt": "red",
+};
+
+export const EFFECT_COLUMNS: readonly Column<EffectLine>[] = [
+  { title: "#", value: ({ number }) => String(number), align: "right" },
+  { title: "EFFECT", value: ({ name, label }) => (label === "#0" ? name : `${name} ${label}`), shrinks: 10 },
+  { title: "NODE", value: ({ node }) => node, shrinks: 8, optional: 2 },
+  { title: "STATUS", value: statusOf, colour: ({ status }) => COLOURS[status] },
+  { title: "STARTED", value: ({ startedAt }, { now }) => ago(startedAt, now), align: "right" },
+  { title: "UNDO", value: ({ undo }) => (undo === null ? "none" : undo === "" ? "not needed" : undo), shrinks: 6, optional: 1 },
+  { title: "ID", value: ({ id }) => id, optional: 3 },
+];
+
+function statusOf({ status, undoStatus }: EffectLine): string {
+  if (undoStatus === null || undoStatus === undefined) return status;
+  return { begun: "undo in doubt", done: "undone", failed: "undo failed" }[undoStatus];
+}
+
+const OVER_ALL: readonly Column<EffectLine>[] = [
+  { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 12 },
+  ...EFFECT_COLUMNS.map((column) => (column.title === "ID" ? { ...column, optional: undefined } : column)),
+];
+
+const STATUSES = ["done", "failed", "failed-for-good", "running", "in-doubt"] as const;
+
+interface EffectsOptions {
+  inDoubt?: boolean;
+  status?: Effect["status"];
+  limit?: number;
+  cursor?: number;
+}
+
+export const EFFECTS = command<EffectsOptions>({
+  name: "effects",
+  args: "[thread]",
+  summary: "the journal of a thread's side effects; without a thread, those in doubt over all threads",
+  examples: ["turns effects", "turns effects order-17", "turns effects order-17 --status failed --json"],
+  options: [
+    ["--in-doubt", "only effects that somebody may have to settle"],
+    ["--status <status>", STATUSES.join(", "), oneOf(STATUSES)],
+    ["--limit <n>", "at most so many of a thread (default 200)", whole],
+    ["--cursor <seq>", "continue where the last page stopped", whole],
+  ],
+  run: async (saver, [thread], { inDoubt = false, status, limit = 200, cursor }) => {
+    if (thread === undefined || inDoubt) {
+      if (thread === undefined && status !== undefined && status !== "in-doubt")
+        throw new UsageError(`--status ${status} needs a thread.`, "Name it: turns effects THREAD --status …");
+      const threadId = thread === undefined ? undefined : await threadNamed(saver, thread);
+      const found = (await effectsInDoubt(saver)).filter((effect) => threadId === undefined || effect.threadId === threadId);
+      const effects: EffectLine[] = [];
+      for (const { id } of found) effects.push(effectLine(await saver.effects.get(id)));
+      const text = (look: Look): string => (effects.length === 0 ? "No effect is in doubt." : table(effects, OVER_ALL, look));
+      return { data: { effects, cursor: null }, list: "effects", text };
+    }
+    const page = await saver.effects.list(await threadNamed(saver, thread), { status, limit, after: cursor });
+    const effects = page.map(effectLine);
+    const more = ({ paint }: Look): string =>
+      page.cursor === undefined ? "" : `\n${paint("dim", `more: --cursor ${page.cursor}`)}`;
+    const text = (look: Look): string =>
+      effects.length === 0 ? "No effects." : table(effects, EFFECT_COLUMNS, look) + more(look);
+    return { data: { effects, cursor: page.cursor ?? null }, list: "effects", text };
+  },
+});
+
+/** A rewind in a list. */
+export interface RewindLine {
+  id: string;
+  threadId: string;
+  number: number;
+  toTask: string;
+  status: "undoing" | "done" | "abandoned" | "taken-back";
+  at: string;
+  takenBackAt: string | null;
+  /** Whether it can be taken back, if nothing was saved on the thread since. */
+  archived: boolean;
+  reason: string | null;
+}
+
+function rewindLine({ id, threadId, seq, toTask, status, createdAt, takenBackAt, archived, reason }: Rewind): RewindLine {
+  return {
+    ...{ id, threadId, number: numberOf(seq), toTask, archived, at: createdAt.toISOString() },
+    status: takenBackAt === undefined ? status : "taken-back",
+    takenBackAt: takenBackAt?.toISOString() ?? null,
+    reason: reason ?? null,
+  };
+}
+
+const REWIND_COLUMNS: readonly Column<RewindLine>[] = [
+  { title: "WHEN", value: ({ at }, { now }) => ago(at, now), align: "right" },
+  { title: "TO TASK", value: ({ toTask }) => toTask, shrinks: 10 },
+  { title: "STATUS", value: ({ status }) => status, colour: ({ status }) => (status === "undoing" ? "red" : undefined) },
+  { title: "REASON", value: ({ reason }) => reason ?? "a person", shrinks: 10, optional: 1 },
+  { title: "ARCHIVE", value: ({ archived }) => (archived ? "kept" : "none"), optional: 2 },
+  { title: "ID", value: ({ id }) => id },
+];
+
+export const REWINDS = command({
+  name: "rewinds",
+  args: "<thread>",
+  summary: "the rewinds of a thread, newest first",
+  examples: ["turns rewinds order-17", "turns rewinds order-17 --json", "turns rewinds order-17 --fields id,toTask,at"],
+  run: async (saver, [thread = ""]) => {
+    const rewinds = (await saver.rewinds.list(await threadNamed(saver, thread))).map(rewindLine).reverse();
+    const text = (look: Look): string => (rewinds.length === 0 ? "It was never rewound." : table(rewinds, REWIND_COLUMNS, look));
+    return { data: { rewinds }, list: "rewinds", text };
+  },
+});

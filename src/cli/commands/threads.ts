@@ -1,0 +1,241 @@
+import { inbox, listThreads, overview, type Overview, type ThreadLine, type ThreadSort } from "../../inspection/threads";
+import { type OpenQuestion, THREAD_STATES, type ThreadState } from "../../inspection/standing";
+import { reportOf, type ThreadReport } from "../../inspection/status";
+import { threadNamed } from "../../inspection/place";
+import { command, manyOf, oneOf, pastTime, whole } from "../command";
+import { DONE, NEEDS_DECISION } from "../exit";
+import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
+import { ago, brief, bytes, count, duration, oneLine, plural } from "../text";
+
+const COLOURS: Readonly<Record<ThreadState, Colour>> = {
+  running: "blue",
+  rewinding: "red",
+  "in-doubt": "red",
+  waiting: "yellow",
+  failed: "red",
+  interrupted: "yellow",
+  unfinished: "yellow",
+  finished: "green",
+  empty: "dim",
+};
+
+const THREAD_COLUMNS: readonly Column<ThreadLine>[] = [
+  { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 16 },
+  { title: "STATE", value: ({ state }) => state, colour: ({ state }) => COLOURS[state] },
+  { title: "LAST", value: ({ lastAt }, { now }) => ago(lastAt, now), align: "right" },
+  { title: "TURNS", value: ({ turns }) => count(turns), align: "right", optional: 2 },
+  { title: "EFFECTS", value: ({ effects }) => count(effects), align: "right", optional: 3 },
+  { title: "AT", value: at, shrinks: 8, optional: 1 },
+];
+
+function at({ inFlight, waiting, inDoubt }: ThreadLine): string {
+  const parts = [
+    inFlight.length > 0 && inFlight.join(", "),
+    waiting > 0 && plural(waiting, "question"),
+    inDoubt > 0 && `${plural(inDoubt, "effect")} in doubt`,
+  ];
+  return parts.filter(Boolean).join("; ");
+}
+
+export const OVERVIEW = command({
+  name: "overview",
+  summary: "what is in the database, and what needs somebody",
+  examples: ["turns", "turns agent.db", "turns --db postgresql://localhost/app --json"],
+  run: async (saver) => {
+    const data = await overview(saver);
+    return { data, text: (look) => overviewText(data, look) };
+  },
+});
+
+function overviewText(data: Overview, look: Look): string {
+  const { states, examined, threads, running, inDoubt, unfinishedRewinds, newest } = data;
+  const counted = THREAD_STATES.filter((state) => states[state] !== undefined);
+  const told = counted.map((state) => look.paint(COLOURS[state], `${count(states[state] ?? 0)} ${state}`)).join(", ");
+  const free = data.freeBytes > 0 ? `, ${bytes(data.freeBytes)} free` : "";
+  const head = pairs(
+    [
+      ["database", oneLine(data.database)],
+      ["size", `${bytes(data.bytes)}${free}`],
+      ["threads", `${count(threads)} with ${plural(data.turns, "turn")} and ${plural(data.effects, "effect")}`],
+      ["state", `${told || "nothing yet"}${examined < threads ? ` (of the ${examined} that were saved to last)` : ""}`],
+    ],
+    look,
+  );
+  const list = newest.length === 0 ? "" : `\n\n${table(newest, THREAD_COLUMNS, look)}`;
+  const next = [
+    inDoubt > 0 && `turns effects --in-doubt    ${plural(inDoubt, "effect")} with an unknown outcome`,
+    unfinishedRewinds > 0 && `turns doctor                ${plural(unfinishedRewinds, "unfinished rewind")}`,
+    (states.waiting ?? 0) > 0 && "turns inbox                 questions that wait for an answer",
+    running.length > 0 && `turns threads --status running`,
+    newest[0] !== undefined && `turns status ${oneLine(newest[0].threadId)}`,
+  ].filter(Boolean);
+  return `${head}${list}${next.length === 0 ? "" : `\n\n${look.paint("dim", "next")}\n${next.map((line) => `  ${line}`).join("\n")}`}`;
+}
+
+interface ThreadsOptions {
+  status?: readonly ThreadState[];
+  idle?: Date;
+  since?: Date;
+  search?: string;
+  sort?: ThreadSort;
+  limit?: number;
+  cursor?: string;
+}
+
+export const THREADS = command<ThreadsOptions>({
+  name: "threads",
+  summary: "list threads with how each stands",
+  examples: ["turns threads", "turns threads --status waiting,in-doubt", "turns threads --idle 30d --sort turns --json"],
+  options: [
+    ["--status <states>", `only these states: ${THREAD_STATES.join(", ")}`, manyOf(THREAD_STATES)],
+    ["--idle <duration>", "only threads without a save for so long: 12h, 30d", pastTime],
+    ["--since <time>", "only threads with a save since then: 2h, 2026-01-31", pastTime],
+    ["--search <text>", "only ids that contain this text"],
+    ["--sort <by>", "activity (default), created, turns or id", oneOf(["activity", "created", "turns", "id"])],
+    ["--limit <n>", "at most so many (default 50)", whole],
+    ["--cursor <cursor>", "continue where the last page stopped"],
+  ],
+  run: async (saver, _, { status, idle, ...rest }) => {
+    const data = await listThreads(saver, { ...rest, ...(status !== undefined && { states: status }), idleSince: idle });
+    const more = ({ paint }: Look): string =>
+      data.cursor === null ? "" : `\n${paint("dim", `more: --cursor ${JSON.stringify(data.cursor)}`)}`;
+    const none = data.total === 0 ? "No threads yet." : `None of ${plural(data.total, "thread")}.`;
+    const text = (look: Look): string =>
+      data.threads.length === 0 ? none : table(data.threads, THREAD_COLUMNS, look) + more(look);
+    return { data, list: "threads", text };
+  },
+});
+
+export const STATUS = command({
+  name: "status",
+  args: "<thread>",
+  summary: "what a thread did, what is in flight, whether you can resume, what a rewind undoes",
+  examples: ["turns status order-17", "turns status ord", "turns status order-17 --json --fields state,resume"],
+  run: async (saver, [thread = ""]) => {
+    const data = await reportOf(saver, await threadNamed(saver, thread));
+    return { data, text: (look) => statusText(data, look), exit: data.needsPerson ? NEEDS_DECISION : DONE };
+  },
+});
+
+function statusText(report: ThreadReport, look: Look): string {
+  const { threadId, state, taskId, graphId, tokens } = report;
+  const of = [taskId !== null && `task ${taskId}`, graphId !== null && graphId !== threadId && `graph ${graphId}`].filter(
+    Boolean,
+  );
+  const title = `${look.paint("bold", oneLine(threadId))}  ${look.paint(COLOURS[state], state)}${of.length === 0 ? "" : `  ${look.paint("dim", oneLine(of.join(", ")))}`}`;
+  const answers: readonly (readonly [question: string, answer: string[]])[] = [
+    ["What did it do?", didText(report, look)],
+    ["What is in flight?", flightText(report, look)],
+    ["Can I resume?", resumeText(report, look)],
+    ["What would a rewind undo?", rewindText(report)],
+  ];
+  const body = answers.map(
+    ([question, lines]) => `${look.paint("bold", question)}\n${lines.map((line) => `  ${line}`).join("\n")}`,
+  );
+  const used =
+    tokens.input + tokens.output === 0
+      ? []
+      : [look.paint("dim", `tokens  ${count(tokens.input)} in, ${count(tokens.output)} out`)];
+  return [title, ...body, ...used].join("\n\n");
+}
+
+function didText({ did, taskId }: ThreadReport, look: Look): string[] {
+  const { completed, failed, last } = did;
+  const task = taskId === null ? "" : ` in task ${oneLine(taskId)}`;
+  if (last === null) return ["Nothing that was recorded."];
+  return [
+    `${plural(completed.length, "node")} completed${task}: ${oneLine(names(completed.map(({ node }) => node)))}.`,
+    ...failed.map(({ node, attempt, error }) =>
+      look.paint("red", oneLine(`${node} failed (attempt ${attempt}): ${error.name}: ${error.message}`)),
+    ),
+    `Last: ${oneLine(last.node)}, ${last.status}, ${moment(last.at, look)}.`,
+  ];
+}
+
+/** Each once, with how often; as many as a line has room for. */
+function names(nodes: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const node of nodes) counts.set(node, (counts.get(node) ?? 0) + 1);
+  const all = [...counts].map(([node, times]) => (times === 1 ? node : `${node} (${times})`));
+  return all.length === 0
+    ? "none"
+    : all.length <= NAMED
+      ? all.join(", ")
+      : `${all.slice(0, NAMED).join(", ")} and ${all.length - NAMED} more`;
+}
+
+const NAMED = 8;
+
+function flightText({ inFlight, runs, questions, inDoubt }: ThreadReport, look: Look): string[] {
+  const alive = runs.map(({ pid, host, since }) => `Process ${pid} on ${oneLine(host)} runs it, since ${moment(since, look)}.`);
+  const nodes = inFlight.map(({ node, attempt, since }) => {
+    const by = runs.length === 0 ? "; its process is gone" : "";
+    return oneLine(`${node}, attempt ${attempt}, since ${moment(since, look)}${by}.`);
+  });
+  const asked = questions.map(
+    ({ node, value, id }) => `${oneLine(node)} asks ${brief(value)} (interrupt ${id ?? "without id"}).`,
+  );
+  const doubts = inDoubt.map(({ name, node, id, doubt }) =>
+    look.paint("red", oneLine(`${doubt === "undo" ? "The undo of effect" : "Effect"} ${name} of ${node} is in doubt (${id}).`)),
+  );
+  const all = [...alive, ...nodes, ...asked, ...doubts];
+  return all.length === 0 ? ["Nothing."] : all;
+}
+
+function resumeText({ resume, threadId, questions, inDoubt }: ThreadReport, look: Look): string[] {
+  const { can, why, kept, runs } = resume;
+  const word = { yes: look.paint("green", "Yes"), person: look.paint("yellow", "Not before somebody decides"), no: "No" }[can];
+  const thread = JSON.stringify(threadId);
+  const call =
+    questions.length > 0
+      ? `await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer }) })`
+      : `await runner.resume({ threadId: ${thread} })`;
+  const settle = inDoubt[0] === undefined ? [] : [`Settle: turns effect resolve ${inDoubt[0].id} done --yes (or not-done)`];
+  return [
+    `${word}: ${oneLine(why)}.`,
+    ...(kept.length > 0 ? [`Kept: ${oneLine(names(kept))}.`] : []),
+    ...(runs.length > 0 ? [`Runs again: ${oneLine(names(runs))}.`] : []),
+    ...settle,
+    ...(can === "no" ? [] : [look.paint("dim", call)]),
+  ];
+}
+
+function rewindText({ rewindTo }: ThreadReport): string[] {
+  if (rewindTo === null) return ["There is no earlier task to rewind to."];
+  const { toTask, removed, effects, refused } = rewindTo;
+  if (refused !== null) return [`To task ${oneLine(toTask)}: refused now. ${oneLine(refused)}`];
+  const rows = removed === null ? "" : `: ${plural(removed.checkpoints, "checkpoint")} and ${plural(removed.turns, "turn")} go`;
+  const undone = effects.filter(({ verdict }) => verdict === "undo" || verdict === "unregistered").map(({ name }) => name);
+  const without = effects.filter(({ verdict }) => verdict === "missing").map(({ name }) => name);
+  const doubt = effects.filter(({ verdict }) => verdict === "in-doubt" || verdict === "undo-in-doubt").map(({ name }) => name);
+  return [
+    `To task ${oneLine(toTask)}${rows}.`,
+    `Undone, in this order: ${oneLine(undone.length === 0 ? "no effect" : undone.join(", "))}.`,
+    ...(without.length > 0 ? [`Without an undo: ${oneLine(without.join(", "))}.`] : []),
+    ...(doubt.length > 0 ? [`In doubt: ${oneLine(doubt.join(", "))}.`] : []),
+  ];
+}
+
+const QUESTION_COLUMNS: readonly Column<OpenQuestion>[] = [
+  { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 12 },
+  { title: "NODE", value: ({ node }) => node, shrinks: 8 },
+  {
+    title: "ASKED",
+    value: ({ askedAt }, { now }) => (askedAt === null ? "" : duration(now - Date.parse(askedAt))),
+    align: "right",
+  },
+  { title: "QUESTION", value: ({ value }) => brief(value, 400), shrinks: 20 },
+  { title: "INTERRUPT", value: ({ id }) => id ?? "", optional: 1 },
+];
+
+export const INBOX = command({
+  name: "inbox",
+  summary: "questions that wait for an answer, over all threads",
+  examples: ["turns inbox", "turns inbox --json", "turns inbox --fields threadId,id,value --jsonl"],
+  run: async (saver) => {
+    const questions = await inbox(saver);
+    const text = (look: Look): string =>
+      questions.length === 0 ? "Nobody waits for an answer." : table(questions, QUESTION_COLUMNS, look);
+    return { data: { questions }, list: "questions", text };
+  },
+});

@@ -1,0 +1,171 @@
+import { describe, TurnsError } from "../errors";
+import { internalsOf } from "../internals";
+import type { BaseTurnSaver } from "../base-saver";
+import { SPAN } from "../store/spans";
+import type { CheckpointHead, ListedHead, TurnRow } from "../store/store";
+import { nearestName } from "../unknown-option";
+
+/** A place in a thread's order for people: 1, 2, 3, … The seq is the same with the thread in front. */
+export function numberOf(seq: number): number {
+  return seq % SPAN;
+}
+
+/** The seq of a number of the thread that has this seq. */
+export function seqOf(number: number, sameThread: number): number {
+  return sameThread - (sameThread % SPAN) + number;
+}
+
+const PAGE = 500;
+
+/** All items of a list that is read in pages. The event loop runs in between. */
+export async function* paged<T>(
+  read: (after: T | undefined) => PromiseLike<readonly T[]> | readonly T[],
+  page: number,
+): AsyncGenerator<T> {
+  for (let last: T | undefined; ;) {
+    const items = await read(last);
+    yield* items;
+    last = items.at(-1);
+    if (items.length < page) return;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/**
+ * The id of the only thread that a text names: the id itself, or how it begins.
+ *
+ * @throws {TurnsError} THREAD_NOT_FOUND with the nearest id; INVALID_CONFIG if several begin so
+ */
+export async function threadNamed(saver: BaseTurnSaver, text: string): Promise<string> {
+  const { store } = internalsOf(saver);
+  if ((await store.getThread(text)) !== undefined) return text;
+  const ids: string[] = [];
+  const threads = paged(
+    (last: { threadId: string } | undefined) => store.inspect.activity({ after: last?.threadId, limit: PAGE }),
+    PAGE,
+  );
+  for await (const { threadId } of threads) ids.push(threadId);
+  const [found, ...others] = text === "" ? [] : ids.filter((id) => id.startsWith(text));
+  if (found !== undefined && others.length === 0) return found;
+  if (found !== undefined) throw ambiguous("thread", text, [found, ...others], "threadId");
+  const nearest = nearestName(text, ids);
+  throw new TurnsError("THREAD_NOT_FOUND", {
+    problem: `There is no thread ${describe(text)} in ${store.name}.`,
+    remedy:
+      nearest === undefined ? `It has ${ids.length} threads; turns threads lists them.` : `Did you mean ${describe(nearest)}?`,
+    data: { threadId: text, nearest },
+  });
+}
+
+const NAMED = 5;
+
+function ambiguous(what: string, text: string, found: readonly string[], key: string): TurnsError {
+  const named = found.slice(0, NAMED).map((id) => describe(id));
+  return new TurnsError("INVALID_CONFIG", {
+    problem: `${describe(text)} is the beginning of ${found.length} ${what}s: ${named.join(", ")}${found.length > NAMED ? ", …" : ""}.`,
+    remedy: "Give more characters.",
+    data: { key, found: found.slice(0, NAMED) },
+  });
+}
+
+/**
+ * The turn that a text names: its number on the thread, or the beginning of its id.
+ *
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND; INVALID_CONFIG if several ids begin so
+ */
+export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: string): Promise<TurnRow> {
+  const { store } = internalsOf(saver);
+  const [newest] = await store.inspect.turnsBefore({ threadId, beforeSeq: Number.MAX_SAFE_INTEGER, limit: 1 });
+  if (newest?.seq !== undefined && /^#?\d+$/.test(text)) {
+    const seq = seqOf(Number(text.replace("#", "")), newest.seq);
+    const [turn] = await store.listTurns({ threadId, afterSeq: seq - 1, limit: 1 });
+    if (turn?.seq === seq) return turn;
+  } else if (newest !== undefined) {
+    const found: TurnRow[] = [];
+    const turns = paged(
+      (last: TurnRow | undefined) => store.listTurns({ threadId, afterSeq: last?.seq ?? 0, limit: PAGE }),
+      PAGE,
+    );
+    for await (const turn of turns) if (turn.id.startsWith(text)) found.push(turn);
+    if (found.length > 1)
+      throw ambiguous(
+        "turn",
+        text,
+        found.map(({ id }) => id),
+        "turn",
+      );
+    if (found[0] !== undefined) return found[0];
+  }
+  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
+    problem: `Thread ${describe(threadId)} has no turn ${describe(text)}.`,
+    remedy: `turns log ${threadId} shows which there are, with their numbers.`,
+    data: { threadId, turn: text },
+  });
+}
+
+/** The checkpoints of the outermost graph, newest first, a page at a time. */
+export function headsOf(saver: BaseTurnSaver, threadId: string, ns = ""): AsyncGenerator<ListedHead> {
+  const { store } = internalsOf(saver);
+  const query = { threadId, ns, checkpointId: undefined, beforeId: undefined, isOfRun: false, limit: HEADS };
+  return paged((last: ListedHead | undefined) => store.listCheckpoints({ ...query, after: last?.place }), HEADS);
+}
+
+const HEADS = 64;
+
+/**
+ * The checkpoint of the outermost graph that a text names. A checkpoint's id or its beginning, or a name that was given to it. A
+ * task: how the thread was when the task finished. A turn: what a Thought started from, or the first checkpoint that has an
+ * Action's output. Without a text, the newest.
+ *
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ */
+export async function checkpointNamed(saver: BaseTurnSaver, threadId: string, text: string | undefined): Promise<CheckpointHead> {
+  const { store } = internalsOf(saver);
+  const find = async (matches: (head: ListedHead) => boolean): Promise<CheckpointHead | undefined> => {
+    for await (const head of headsOf(saver, threadId)) if (matches(head)) return head;
+    return undefined;
+  };
+  if (text === undefined || text === "head") {
+    const newest = await find(() => true);
+    if (newest !== undefined) return newest;
+    throw noCheckpoint(threadId, "no checkpoint yet");
+  }
+  const task = (await saver.turns.tasks(threadId)).find(({ taskId }) => taskId === text);
+  if (task !== undefined) {
+    const found = await find(({ position }) => position <= (task.endSeq ?? Infinity));
+    if (found !== undefined) return found;
+    throw noCheckpoint(threadId, `no checkpoint of task ${describe(text)} any more`);
+  }
+  const named = (await store.listNames(threadId)).find(({ name, ns }) => name === text && ns === "");
+  const byId = await find(
+    ({ checkpointId }) => checkpointId === named?.checkpointId || (text.length >= SHORTEST && checkpointId.startsWith(text)),
+  );
+  if (byId !== undefined) return byId;
+  const turn = await turnNamed(saver, threadId, text);
+  const found = await checkpointOfTurn(saver, turn);
+  if (found !== undefined) return found;
+  throw noCheckpoint(threadId, `no checkpoint that turn ${describe(text)} belongs to any more`);
+}
+
+/** Shorter texts of digits are numbers of turns. */
+const SHORTEST = 8;
+
+/** A Thought's is what the node started from; an Action's is the next one of the outermost graph. */
+async function checkpointOfTurn(saver: BaseTurnSaver, turn: TurnRow): Promise<CheckpointHead | undefined> {
+  const isAfter = turn.turnType === "Action";
+  let next: CheckpointHead | undefined;
+  for await (const head of headsOf(saver, turn.threadId ?? "")) {
+    if (!isAfter && turn.ns === "" && head.checkpointId === turn.checkpointId) return head;
+    if (head.position < (turn.seq ?? 0)) return isAfter ? (next ?? head) : head;
+    next = head;
+  }
+  return next;
+}
+
+function noCheckpoint(threadId: string, what: string): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    problem: `Thread ${describe(threadId)} has ${what}.`,
+    remedy: `turns log ${threadId} shows what there is; give a turn's number, a task, or a checkpoint's id.`,
+    data: { threadId },
+  });
+}

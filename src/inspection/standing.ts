@@ -1,0 +1,227 @@
+import { ERROR, INTERRUPT, RESUME, TASKS, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import type { BaseTurnSaver } from "../base-saver";
+import { toPublicEffect } from "../effects/types";
+import { nodePathOf } from "../guards/graph-document";
+import { internalsOf } from "../internals";
+import type { CheckpointHead } from "../store/store";
+import { plannedTasks } from "../turns/node-task";
+import { numberOf, paged } from "./place";
+import { plain } from "./plain";
+
+/**
+ * How a thread stands.
+ * - `running`: a live process runs it
+ * - `rewinding`: a rewind was begun and isn't finished
+ * - `in-doubt`: nobody knows whether an effect happened
+ * - `waiting`: a node asked a question that nobody has answered
+ * - `failed`: a node of its last step failed
+ * - `interrupted`: it stopped while nodes were running
+ * - `unfinished`: it stopped between two steps
+ * - `finished`: nothing is left to do
+ * - `empty`: it has no checkpoint
+ */
+export type ThreadState =
+  "running" | "rewinding" | "in-doubt" | "waiting" | "failed" | "interrupted" | "unfinished" | "finished" | "empty";
+
+export const THREAD_STATES: readonly ThreadState[] = [
+  ...(["running", "rewinding", "in-doubt", "waiting", "failed", "interrupted"] as const),
+  ...(["unfinished", "finished", "empty"] as const),
+];
+
+/** A question that waits for an answer. */
+export interface OpenQuestion {
+  threadId: string;
+  /** LangGraph's id of the question; null in threads of an older LangGraph. */
+  id: string | null;
+  /** What the node passed to `interrupt()`, as JSON. */
+  value: unknown;
+  /** The node of the outermost graph in which it was asked. */
+  node: string;
+  nodeTaskId: string;
+  /** When the node asked; null if its turn isn't known. */
+  askedAt: string | null;
+}
+
+/** A node that had started and hasn't finished. */
+export interface NodeInFlight {
+  node: string;
+  attempt: number;
+  since: string;
+  /** The turn's number on its thread. */
+  number: number;
+  taskId: string;
+}
+
+/** A node of the last step that failed. */
+export interface NodeFailure {
+  node: string;
+  error: { name: string; message: string };
+}
+
+/** An effect with an unknown outcome, or whose undo failed or is in doubt. */
+export interface EffectInDoubt {
+  id: string;
+  threadId: string;
+  name: string;
+  node: string;
+  key: string;
+  tries: number;
+  startedAt: string;
+  /** Whether a retry with the same key is harmless. */
+  idempotent: boolean;
+  /** What is in doubt. */
+  doubt: "outcome" | "undo";
+}
+
+export interface Standing {
+  threadId: string;
+  state: ThreadState;
+  runs: readonly { pid: number; host: string; since: string }[];
+  inFlight: readonly NodeInFlight[];
+  questions: readonly OpenQuestion[];
+  failures: readonly NodeFailure[];
+  inDoubt: readonly EffectInDoubt[];
+  /** Nodes that come next. */
+  next: readonly string[];
+  /** The unfinished rewind; null if there is none. */
+  rewind: { id: string; toTask: string; since: string } | null;
+}
+
+/** What is known over all threads, read once for many {@link standingOf}. */
+export interface Everywhere {
+  doubts: ReadonlyMap<string, readonly EffectInDoubt[]>;
+}
+
+const PAGE = 500;
+
+/** All effects that somebody may have to settle, over all threads. */
+export async function effectsInDoubt(saver: BaseTurnSaver): Promise<EffectInDoubt[]> {
+  const { store } = internalsOf(saver);
+  const found: EffectInDoubt[] = [];
+  const rows = paged(
+    (last: { seq: number } | undefined) => store.inspect.openEffects({ afterSeq: last?.seq ?? 0, limit: PAGE }),
+    PAGE,
+  );
+  for await (const row of rows) {
+    const effect = toPublicEffect(row);
+    const { id, threadId, name, key, tries, idempotent, startedAt, undoStatus } = effect;
+    const isUndo = undoStatus === "begun" || undoStatus === "failed";
+    if (effect.status !== "in-doubt" && !isUndo) continue;
+    const doubt = isUndo ? "undo" : "outcome";
+    found.push({
+      id,
+      threadId,
+      name,
+      node: nodePathOf(effect.nodeNs),
+      key,
+      tries,
+      startedAt: startedAt.toISOString(),
+      idempotent,
+      doubt,
+    });
+  }
+  return found;
+}
+
+export async function everywhere(saver: BaseTurnSaver): Promise<Everywhere> {
+  const doubts = new Map<string, EffectInDoubt[]>();
+  for (const effect of await effectsInDoubt(saver)) {
+    const known = doubts.get(effect.threadId);
+    if (known === undefined) doubts.set(effect.threadId, [effect]);
+    else known.push(effect);
+  }
+  return { doubts };
+}
+
+/** How a thread stands, without its graph. */
+export async function standingOf(saver: BaseTurnSaver, threadId: string, all: Everywhere): Promise<Standing> {
+  const runs = await saver.turns.liveRuns(threadId);
+  const unfinished = await saver.rewinds.unfinished(threadId);
+  const head = await headOf(saver, threadId);
+  const inFlight = (await saver.turns.inFlight(threadId)).map(({ nodeNs, attempt, createdAt, seq, taskId }) => {
+    return { node: nodePathOf(nodeNs), attempt, since: createdAt.toISOString(), number: numberOf(seq), taskId };
+  });
+  const inDoubt = all.doubts.get(threadId) ?? [];
+  const { questions, failures, next, isUnfinished } = head;
+  const state = (): ThreadState => {
+    if (runs.length > 0) return "running";
+    if (unfinished !== undefined) return "rewinding";
+    if (inDoubt.length > 0) return "in-doubt";
+    if (failures.length > 0) return "failed";
+    if (inFlight.length > 0) return "interrupted";
+    if (questions.length > 0) return "waiting";
+    if (isUnfinished === undefined) return "empty";
+    return isUnfinished ? "unfinished" : "finished";
+  };
+  return {
+    ...{ threadId, state: state(), inFlight, questions, failures, inDoubt, next },
+    runs: runs.map(({ pid, host, startedAt }) => ({ pid, host, since: startedAt.toISOString() })),
+    rewind:
+      unfinished === undefined
+        ? null
+        : { id: unfinished.id, toTask: unfinished.toTask, since: unfinished.createdAt.toISOString() },
+  };
+}
+
+interface HeadState extends Pick<Standing, "questions" | "failures" | "next"> {
+  /** Undefined if there is no checkpoint. */
+  isUnfinished: boolean | undefined;
+}
+
+/** Reads only the channels that tell what comes next, not the state. */
+async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState> {
+  const internals = internalsOf(saver);
+  const { store } = internals;
+  const query = { checkpointId: undefined, beforeId: undefined, isOfRun: false, after: undefined, limit: 1 };
+  const [head] = await store.listCheckpoints({ threadId, ns: "", ...query });
+  const tuple = head && (await internals.readHead(withoutState(head)));
+  if (tuple === undefined) return { questions: [], failures: [], next: [], isUnfinished: undefined };
+  const { checkpoint, metadata, pendingWrites = [] } = tuple;
+  const planned = metadata === undefined ? [] : plannedTasks("", checkpoint, metadata);
+  const results = pendingWrites.filter(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
+  const done = new Set(results.map(([taskId]) => taskId));
+  const answered = new Set(pendingWrites.filter(([, channel]) => channel === RESUME).map(([taskId]) => taskId));
+  const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
+  const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(special.map(([taskId]) => taskId))]);
+  const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
+  const nameOf = (taskId: string): string =>
+    turnOf.get(taskId)?.nodeName ?? planned.find(({ nodeTaskId }) => nodeTaskId === taskId)?.name ?? "";
+  const questions = special
+    .filter(([taskId, channel]) => channel === INTERRUPT && !answered.has(taskId) && !answered.has(NULL_TASK))
+    .flatMap(([nodeTaskId, , value]) =>
+      [value].flat(2).map((asked): OpenQuestion => {
+        const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
+        const at = turnOf.get(nodeTaskId)?.createdAt ?? null;
+        return {
+          threadId,
+          id: typeof id === "string" ? id : null,
+          value: plain(question),
+          node: nameOf(nodeTaskId),
+          nodeTaskId,
+          askedAt: at,
+        };
+      }),
+    );
+  const failures = special
+    .filter(([taskId, channel]) => channel === ERROR && turnOf.get(taskId)?.turnType !== "Thought")
+    .map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
+  const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
+  const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
+  return { questions, failures, next, isUnfinished };
+}
+
+/** The task id of writes that belong to no task: an answer without a question's id. */
+const NULL_TASK = "00000000-0000-0000-0000-000000000000";
+
+function withoutState(head: CheckpointHead): CheckpointHead {
+  const channels = [...head.channels].map(([channel, entry]) => {
+    const tells = channel === TASKS || channel.startsWith("branch:to:") || channel.startsWith("join:");
+    return [channel, tells ? entry : { ...entry, pointer: undefined }] as const;
+  });
+  return { ...head, channels: new Map(channels) };
+}
+
+export function errorOf(error: unknown): NodeFailure["error"] {
+  const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
+  return { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : String(error) };
+}

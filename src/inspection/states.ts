@@ -1,0 +1,238 @@
+import { isDeepStrictEqual } from "node:util";
+import type { BaseTurnSaver } from "../base-saver";
+import { describe, TurnsError } from "../errors";
+import { internalsOf } from "../internals";
+import type { CheckpointHead, Pointer, TurnRow } from "../store/store";
+import { withoutBookkeeping } from "../turns/turn";
+import { nearestName } from "../unknown-option";
+import { type Difference, differencesOf } from "./differences";
+import { checkpointNamed, headsOf, numberOf } from "./place";
+import { plain } from "./plain";
+
+/** A checkpoint of the outermost graph. */
+export interface CheckpointLine {
+  checkpointId: string;
+  number: number;
+  step: number;
+  source: string;
+  at: string;
+}
+
+export interface StateAt {
+  threadId: string;
+  checkpoint: CheckpointLine;
+  /** By channel, as JSON. Channels with LangGraph's bookkeeping are left out. */
+  state: Record<string, unknown>;
+}
+
+/**
+ * The state of a thread.
+ *
+ * @param at a turn's number or id, a task, a checkpoint's id or name; undefined: the newest
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND; INVALID_OPTION for a channel that isn't there
+ */
+export async function stateAt(saver: BaseTurnSaver, threadId: string, at?: string, channel?: string): Promise<StateAt> {
+  const head = await checkpointNamed(saver, threadId, at);
+  const values = await valuesOf(saver, channel === undefined ? head : only(head, [channel]));
+  const state = channel === undefined ? withoutBookkeeping(values) : { [channel]: values[channel] };
+  if (channel !== undefined && head.channels.get(channel)?.pointer === undefined) throw noChannel(head, channel);
+  return { threadId, checkpoint: lineOf(head), state: plain(state) as Record<string, unknown> };
+}
+
+function lineOf({ checkpointId, position, step, source, createdAt }: CheckpointHead): CheckpointLine {
+  return { checkpointId, number: numberOf(position), step, source, at: new Date(createdAt).toISOString() };
+}
+
+function only(head: CheckpointHead, channels: readonly string[]): CheckpointHead {
+  const kept = [...head.channels].map(
+    ([name, entry]) => [name, channels.includes(name) ? entry : { ...entry, pointer: undefined }] as const,
+  );
+  return { ...head, channels: new Map(kept) };
+}
+
+async function valuesOf(saver: BaseTurnSaver, head: CheckpointHead): Promise<Record<string, unknown>> {
+  const tuple = await internalsOf(saver).readHead(head);
+  return tuple?.checkpoint.channel_values ?? {};
+}
+
+function noChannel(head: CheckpointHead, channel: string): TurnsError {
+  const names = namesOf(head);
+  const nearest = nearestName(channel, names);
+  return new TurnsError("INVALID_OPTION", {
+    problem: `Checkpoint ${head.checkpointId} has no value in channel ${describe(channel)}.`,
+    remedy: `${nearest === undefined ? "" : `Did you mean ${describe(nearest)}? `}Its channels: ${names.join(", ")}.`,
+    data: { option: "channel", nearest },
+  });
+}
+
+/** The channels with state that have a value. */
+function namesOf(head: CheckpointHead): string[] {
+  const all = [...head.channels].filter(([, { pointer }]) => pointer !== undefined).map(([name]) => name);
+  return Object.keys(withoutBookkeeping(Object.fromEntries(all.map((name) => [name, true])))).sort();
+}
+
+/** How a channel differs between two checkpoints. */
+export interface ChannelDifference {
+  channel: string;
+  change: "added" | "removed" | "changed" | "appended";
+  /** How many elements were appended. */
+  appended?: number;
+  differences: readonly Difference[];
+}
+
+export interface StateDifference {
+  threadId: string;
+  from: CheckpointLine;
+  to: CheckpointLine;
+  channels: readonly ChannelDifference[];
+}
+
+/**
+ * What changed between two places of a thread. Only channels whose stored content differs are read.
+ *
+ * @param from as for {@link stateAt}; undefined: the checkpoint before `to`
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ */
+export async function differenceBetween(
+  saver: BaseTurnSaver,
+  threadId: string,
+  from?: string,
+  to?: string,
+): Promise<StateDifference> {
+  const after = await checkpointNamed(saver, threadId, to);
+  const before =
+    from === undefined
+      ? await checkpointNamed(saver, threadId, after.parentId ?? after.checkpointId)
+      : await checkpointNamed(saver, threadId, from);
+  const names = [...new Set([...namesOf(before), ...namesOf(after)])].sort();
+  const changed = names.filter((name) => !isSame(before.channels.get(name)?.pointer, after.channels.get(name)?.pointer));
+  const [old, now] = await Promise.all([before, after].map(async (head) => valuesOf(saver, only(head, changed))));
+  const channels = changed.map((channel): ChannelDifference => {
+    const [was, is] = [plain(old?.[channel]), plain(now?.[channel])];
+    if (before.channels.get(channel)?.pointer === undefined)
+      return { channel, change: "added", differences: [{ path: "", change: "added", after: is }] };
+    if (after.channels.get(channel)?.pointer === undefined)
+      return { channel, change: "removed", differences: [{ path: "", change: "removed", before: was }] };
+    const differences = differencesOf(was, is);
+    const isLonger = Array.isArray(was) && Array.isArray(is) && is.length > was.length;
+    if (isLonger && differences.every(({ change }) => change === "added") && differences.length === is.length - was.length) {
+      return { channel, change: "appended", appended: is.length - was.length, differences };
+    }
+    return { channel, change: "changed", differences };
+  });
+  return {
+    threadId,
+    from: lineOf(before),
+    to: lineOf(after),
+    channels: channels.filter(({ differences }) => differences.length > 0),
+  };
+}
+
+/** Whether two channels have the same content, as their addresses tell. */
+function isSame(left: Pointer | undefined, right: Pointer | undefined): boolean {
+  if (left === undefined || right === undefined) return left === right;
+  if (left.kind === "inline") return right.kind === "inline" && right.text === left.text;
+  if (left.kind === "whole") return right.kind === "whole" && right.address === left.address;
+  return right.kind === "list" && right.length === left.length && right.digest === left.digest;
+}
+
+/** A change of a channel, and who made it. */
+export interface Blame {
+  number: number;
+  checkpointId: string;
+  step: number;
+  at: string;
+  /** `input`, `update` or `fork`; `loop` for a step of the graph. */
+  source: string;
+  /** Nodes that wrote it; empty for an input. */
+  nodes: readonly { node: string; number: number | null; attempt: number | null }[];
+  change: "first" | "appended" | "changed" | "removed";
+  /** Of a list: the elements that were appended, the first and the one behind the last. */
+  elements?: readonly [from: number, upto: number];
+}
+
+export interface BlameList {
+  threadId: string;
+  channel: string;
+  changes: Blame[];
+  /** Whether there may be earlier changes. */
+  more: boolean;
+}
+
+/** Who changed a channel, newest change first. @throws {TurnsError} CHECKPOINT_NOT_FOUND, INVALID_OPTION */
+export async function blameOf(saver: BaseTurnSaver, threadId: string, channel: string, limit = 50): Promise<BlameList> {
+  const newest = await checkpointNamed(saver, threadId, undefined);
+  if (!newest.channels.has(channel)) throw noChannel(newest, channel);
+  const changes: Blame[] = [];
+  let head: CheckpointHead | undefined;
+  for await (const older of headsOf(saver, threadId)) {
+    if (head !== undefined && head.parentId === older.checkpointId) {
+      const change = await changeOf(saver, head, older, channel);
+      if (change !== undefined) changes.push(change);
+      if (changes.length >= limit) return { threadId, channel, changes, more: true };
+    }
+    // Checkpoints of other branches lie between.
+    if (head === undefined || head.parentId === older.checkpointId) head = older;
+  }
+  const first = head?.channels.get(channel)?.pointer;
+  if (head !== undefined && first !== undefined) changes.push(blamed(head, first, undefined, []));
+  return { threadId, channel, changes, more: false };
+}
+
+async function changeOf(
+  saver: BaseTurnSaver,
+  head: CheckpointHead,
+  parent: CheckpointHead,
+  channel: string,
+): Promise<Blame | undefined> {
+  const [after, before] = [head, parent].map(({ channels }) => channels.get(channel)?.pointer);
+  if (isSame(before, after)) return undefined;
+  const { store } = internalsOf(saver);
+  const { threadId, ns } = parent;
+  const writers = (await store.inspect.writers(threadId, ns, parent.checkpointId)).filter(({ channels }) =>
+    channels.includes(channel),
+  );
+  const ids = [...new Set(writers.map(({ nodeTaskId }) => nodeTaskId))];
+  const turns = await store.inspect.turnsOfNodeTasks(threadId, ids);
+  const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId, turn]));
+  const isInput = parent.source === "input" && turns.length === 0;
+  const change = blamed(
+    isInput ? { ...head, source: "input" } : head,
+    after,
+    before,
+    isInput ? [] : ids.map((id) => nodeOf(turnOf.get(id))),
+  );
+  return change.change === "changed" ? { ...change, ...(await appendedIn(saver, head, parent, channel)) } : change;
+}
+
+/** Whether a list only grew, although it isn't stored as one, or not as the same one. */
+async function appendedIn(
+  saver: BaseTurnSaver,
+  head: CheckpointHead,
+  parent: CheckpointHead,
+  channel: string,
+): Promise<Partial<Blame>> {
+  const [was, is] = await Promise.all(
+    [parent, head].map(async (at) => plain((await valuesOf(saver, only(at, [channel])))[channel])),
+  );
+  if (!Array.isArray(was) || !Array.isArray(is) || is.length <= was.length) return {};
+  if (!isDeepStrictEqual(is.slice(0, was.length), was)) return {};
+  return { change: "appended", elements: [was.length, is.length] };
+}
+
+function nodeOf(turn: TurnRow | undefined): Blame["nodes"][number] {
+  if (turn === undefined) return { node: "", number: null, attempt: null };
+  return { node: turn.nodeName, number: numberOf(turn.seq ?? 0), attempt: turn.attempt ?? null };
+}
+
+function blamed(head: CheckpointHead, after: Pointer | undefined, before: Pointer | undefined, nodes: Blame["nodes"]): Blame {
+  const { checkpointId, number, step, at, source } = lineOf(head);
+  const rest = { number, checkpointId, step, at, source, nodes };
+  if (after === undefined) return { ...rest, change: "removed" };
+  const upto = after.kind === "list" ? after.length : undefined;
+  if (before === undefined) return { ...rest, change: "first", ...(upto !== undefined && { elements: [0, upto] as const }) };
+  // A list that only grew stays in the list that it was in.
+  const grew = after.kind === "list" && before.kind === "list" && after.list === before.list && after.length > before.length;
+  if (grew) return { ...rest, change: "appended", elements: [before.length, after.length] as const };
+  return { ...rest, change: "changed" };
+}

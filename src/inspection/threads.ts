@@ -1,0 +1,161 @@
+import type { BaseTurnSaver } from "../base-saver";
+import { internalsOf } from "../internals";
+import type { ThreadActivity } from "../store/inspection";
+import { isAlive } from "../turns/process-identity";
+import { effectsInDoubt, everywhere, type OpenQuestion, type EffectInDoubt, standingOf, type ThreadState } from "./standing";
+import { paged } from "./place";
+
+/** A thread in a list. */
+export interface ThreadLine {
+  threadId: string;
+  state: ThreadState;
+  createdAt: string;
+  /** When something was last saved on it. */
+  lastAt: string;
+  checkpoints: number;
+  turns: number;
+  effects: number;
+  /** Nodes that had started and haven't finished. */
+  inFlight: readonly string[];
+  /** How many questions wait for an answer. */
+  waiting: number;
+  /** How many effects somebody may have to settle. */
+  inDoubt: number;
+}
+
+export type ThreadSort = "activity" | "created" | "turns" | "id";
+
+export interface ThreadsRequest {
+  /** Only threads in one of these states. */
+  states?: readonly ThreadState[];
+  /** Only threads on which something was saved since then. */
+  since?: Date | undefined;
+  /** Only threads on which nothing was saved since then. */
+  idleSince?: Date | undefined;
+  /** Only ids that contain this text; upper and lower case count as equal. */
+  search?: string | undefined;
+  /** Default: the one that was saved to last comes first. */
+  sort?: ThreadSort;
+  limit?: number;
+  /** The `cursor` of the previous page. */
+  cursor?: string | undefined;
+}
+
+export interface ThreadList {
+  threads: ThreadLine[];
+  /** How many threads there are, before any filter. */
+  total: number;
+  /** Null on the last page. */
+  cursor: string | null;
+}
+
+const PAGE = 500;
+
+/** What orders threads, in descending order; ids ascend. */
+const ORDER: Readonly<Record<ThreadSort, (thread: ThreadActivity) => string | number>> = {
+  activity: ({ lastAt }) => lastAt,
+  created: ({ createdAt }) => createdAt,
+  turns: ({ turns }) => turns,
+  id: () => "",
+};
+
+/** A page of the threads, with how each stands. */
+export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest = {}): Promise<ThreadList> {
+  const { states, since, idleSince, search, sort = "activity", limit = 50, cursor } = request;
+  const all = await activityOf(saver);
+  const wanted = all.filter(({ threadId, lastAt }) => {
+    const at = Date.parse(lastAt);
+    if (since !== undefined && at < since.getTime()) return false;
+    if (idleSince !== undefined && at >= idleSince.getTime()) return false;
+    return search === undefined || threadId.toLowerCase().includes(search.toLowerCase());
+  });
+  const sorted = inOrder(wanted, sort);
+  const from = cursor === undefined ? 0 : sorted.findIndex(({ threadId }) => threadId === cursor) + 1;
+  const known = await everywhere(saver);
+  const threads: ThreadLine[] = [];
+  for (const thread of sorted.slice(from)) {
+    const { state, inFlight, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
+    if (states !== undefined && !states.includes(state)) continue;
+    if (threads.length === limit) return { threads, total: all.length, cursor: threads.at(-1)?.threadId ?? null };
+    const { threadId, createdAt, lastAt, checkpoints, turns, effects } = thread;
+    const nodes = inFlight.map(({ node }) => node);
+    const counts = { checkpoints, turns, effects, inFlight: nodes, waiting: questions.length, inDoubt: inDoubt.length };
+    threads.push({ threadId, state, createdAt, lastAt, ...counts });
+  }
+  return { threads, total: all.length, cursor: null };
+}
+
+async function activityOf(saver: BaseTurnSaver): Promise<ThreadActivity[]> {
+  const { store } = internalsOf(saver);
+  const threads: ThreadActivity[] = [];
+  const pages = paged((last: ThreadActivity | undefined) => store.inspect.activity({ after: last?.threadId, limit: PAGE }), PAGE);
+  for await (const thread of pages) threads.push(thread);
+  return threads;
+}
+
+function inOrder(threads: readonly ThreadActivity[], sort: ThreadSort): ThreadActivity[] {
+  const by = ORDER[sort];
+  return threads.toSorted((left, right) => {
+    const [first, second] = [by(left), by(right)];
+    if (first === second) return left.threadId < right.threadId ? -1 : 1;
+    return first > second ? -1 : 1;
+  });
+}
+
+export interface Overview {
+  /** The file, or where the database is. */
+  database: string;
+  bytes: number;
+  freeBytes: number;
+  threads: number;
+  turns: number;
+  effects: number;
+  /** How many of the threads that were saved to last stand how. */
+  states: Partial<Record<ThreadState, number>>;
+  /** How many threads {@link states} counts: those that were saved to last. */
+  examined: number;
+  /** Threads that a live process runs. */
+  running: readonly string[];
+  inDoubt: number;
+  unfinishedRewinds: number;
+  newest: readonly ThreadLine[];
+}
+
+/** How many threads an overview looks into, and how many it shows. */
+const EXAMINED = 200;
+const SHOWN = 5;
+
+export async function overview(saver: BaseTurnSaver): Promise<Overview> {
+  const { store } = internalsOf(saver);
+  const { bytes, freePages, pageBytes } = await store.space();
+  const all = await activityOf(saver);
+  const { threads } = await listThreads(saver, { limit: EXAMINED });
+  const states: Partial<Record<ThreadState, number>> = {};
+  for (const { state } of threads) states[state] = (states[state] ?? 0) + 1;
+  const alive = (await store.inspect.runs()).filter((run) => isAlive(run));
+  return {
+    ...{ database: store.name, bytes, freeBytes: freePages * pageBytes, threads: all.length, states, examined: threads.length },
+    turns: all.reduce((sum, { turns }) => sum + turns, 0),
+    effects: all.reduce((sum, { effects }) => sum + effects, 0),
+    running: [...new Set(alive.map(({ threadId }) => threadId))],
+    inDoubt: (await effectsInDoubt(saver)).length,
+    unfinishedRewinds: (await store.inspect.unfinishedRewinds()).length,
+    newest: threads.slice(0, SHOWN),
+  };
+}
+
+/** The questions that wait for an answer, over all threads, oldest first. */
+export async function inbox(saver: BaseTurnSaver): Promise<OpenQuestion[]> {
+  const { store } = internalsOf(saver);
+  const questions: OpenQuestion[] = [];
+  const known = { doubts: new Map<string, readonly EffectInDoubt[]>() };
+  const threads = paged(
+    (last: string | undefined) => store.inspect.threadsWithSpecialWrites({ after: last ?? "", limit: PAGE }),
+    PAGE,
+  );
+  for await (const threadId of threads) {
+    const { state, questions: asked } = await standingOf(saver, threadId, known);
+    if (state === "waiting" || state === "failed" || state === "interrupted") questions.push(...asked);
+  }
+  return questions.sort((left, right) => ((left.askedAt ?? "") < (right.askedAt ?? "") ? -1 : 1));
+}

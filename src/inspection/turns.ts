@@ -1,0 +1,229 @@
+import type { BaseTurnSaver } from "../base-saver";
+import type { Effect } from "../effects/types";
+import { TurnsError } from "../errors";
+import { nodePathOf } from "../guards/graph-document";
+import { internalsOf } from "../internals";
+import type { TokenCounts, TurnRow } from "../store/store";
+import { toPublicTurn } from "../turns/turn";
+import { numberOf, paged, seqOf, turnNamed } from "./place";
+import { plain } from "./plain";
+import { errorOf } from "./standing";
+
+/** One attempt of a node: its Thought and its Action. */
+export interface Attempt {
+  /** The number of its first turn on the thread. */
+  number: number;
+  node: string;
+  taskId: string;
+  attempt: number;
+  /** `running`, or it was when its process stopped: it has no Action. */
+  status: "ok" | "error" | "interrupted" | "handoff" | "running";
+  startedAt: string;
+  /** Null while it's running. */
+  endedAt: string | null;
+  step: number;
+  nodeTaskId: string;
+  tokens: TokenCounts;
+  thoughtId: string | null;
+  actionId: string | null;
+  /** Whether a resume keeps its result. */
+  durable: boolean;
+}
+
+export interface LogRequest {
+  taskId?: string | undefined;
+  /** A node's name or path. */
+  node?: string | undefined;
+  failed?: boolean;
+  limit?: number;
+  /** The `cursor` of the previous page. */
+  cursor?: number | undefined;
+}
+
+export interface TurnLogPage {
+  threadId: string;
+  attempts: Attempt[];
+  /** Null on the last page. */
+  cursor: number | null;
+}
+
+const PAGE = 200;
+
+/** The attempts of a thread's nodes, newest first. */
+export async function logOf(saver: BaseTurnSaver, threadId: string, request: LogRequest = {}): Promise<TurnLogPage> {
+  const { taskId, node, failed = false, limit = 50, cursor } = request;
+  const { store } = internalsOf(saver);
+  const begin = cursor === undefined ? Number.MAX_SAFE_INTEGER : await seqOfNumber(saver, threadId, cursor);
+  const rows = paged(
+    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? begin, limit: PAGE }),
+    PAGE,
+  );
+  const actions = new Map<string, TurnRow>();
+  const attempts: Attempt[] = [];
+  for await (const row of rows) {
+    const key = `${row.nodeTaskId} ${row.attempt}`;
+    if (row.turnType === "Action") {
+      actions.set(key, row);
+      continue;
+    }
+    const attempt = attemptOf(row, actions.get(key) ?? (cursor === undefined ? undefined : await actionOf(saver, row)));
+    actions.delete(key);
+    if (taskId !== undefined && attempt.taskId !== taskId) continue;
+    if (node !== undefined && attempt.node !== node && row.nodeName !== node) continue;
+    if (failed && attempt.status !== "error") continue;
+    if (attempts.length === limit) return { threadId, attempts, cursor: attempts.at(-1)?.number ?? null };
+    attempts.push(attempt);
+  }
+  return { threadId, attempts, cursor: null };
+}
+
+async function seqOfNumber(saver: BaseTurnSaver, threadId: string, number: number): Promise<number> {
+  const [newest] = await internalsOf(saver).store.inspect.turnsBefore({ threadId, beforeSeq: Number.MAX_SAFE_INTEGER, limit: 1 });
+  return newest?.seq === undefined ? number : seqOf(number, newest.seq);
+}
+
+/** The Action of a Thought's attempt, which may be on an earlier page. */
+async function actionOf(saver: BaseTurnSaver, thought: TurnRow): Promise<TurnRow | undefined> {
+  const { store } = internalsOf(saver);
+  const { threadId = "", nodeTaskId = "" } = thought;
+  const [newest] = await store.inspect.turnsOfNodeTasks(threadId, [nodeTaskId]);
+  if (newest?.turnType === "Action" && newest.attempt === thought.attempt) return newest;
+  if (newest?.id === thought.id) return undefined;
+  const turns = await store.listTurns({ threadId, afterSeq: thought.seq ?? 0, limit: PAGE });
+  return turns.find((turn) => turn.turnType === "Action" && turn.nodeTaskId === nodeTaskId && turn.attempt === thought.attempt);
+}
+
+function attemptOf(thought: TurnRow, action: TurnRow | undefined): Attempt {
+  const turn = toPublicTurn(thought);
+  return {
+    number: numberOf(turn.seq),
+    node: nodePathOf(turn.nodeNs),
+    taskId: turn.taskId,
+    attempt: turn.attempt,
+    status: action?.status ?? "running",
+    startedAt: thought.createdAt,
+    endedAt: action?.createdAt ?? null,
+    step: turn.step,
+    nodeTaskId: turn.nodeTaskId,
+    tokens: turn.tokens,
+    thoughtId: thought.id,
+    actionId: action?.id ?? null,
+    durable: action?.durable ?? false,
+  };
+}
+
+/** An attempt with what went in and what came out. */
+export interface AttemptDetails extends Attempt {
+  threadId: string;
+  graphId: string;
+  fingerprint: string | null;
+  checkpointId: string | null;
+  checkpointNs: string;
+  /** What the node was called with; null if it wasn't kept. */
+  input: unknown;
+  /** What it returned; null if it isn't there. */
+  output: unknown;
+  error: { name: string; message: string; stack: string | null } | null;
+  validation: unknown;
+  /** Why the input or the output isn't shown. */
+  notKept: readonly string[];
+  effects: readonly EffectLine[];
+}
+
+/** An effect in a list. */
+export interface EffectLine {
+  id: string;
+  threadId: string;
+  number: number;
+  name: string;
+  label: string;
+  node: string;
+  taskId: string;
+  status: Effect["status"];
+  undo: string | null;
+  undoStatus: Effect["undoStatus"] | null;
+  undoError: string | null;
+  key: string;
+  tries: number;
+  idempotent: boolean;
+  startedAt: string;
+  endedAt: string | null;
+  settledBy: string | null;
+}
+
+/** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+export async function showTurn(saver: BaseTurnSaver, threadId: string, turn: string): Promise<AttemptDetails> {
+  const { store } = internalsOf(saver);
+  const found = await turnNamed(saver, threadId, turn);
+  const thought = found.turnType === "Thought" ? found : await thoughtOf(saver, found);
+  const action = found.turnType === "Action" ? found : await actionOf(saver, found);
+  const notKept: string[] = [];
+  const stateOf = async (row: TurnRow | undefined): Promise<unknown> => {
+    if (row === undefined) return undefined;
+    try {
+      return await saver.turns.state(toPublicTurn(row));
+    } catch (error) {
+      if (!TurnsError.is(error)) throw error;
+      notKept.push(error.message);
+      return undefined;
+    }
+  };
+  const input = await stateOf(thought);
+  const output = await stateOf(action);
+  const error = action?.status === "error" ? (output as { error?: unknown } | undefined)?.error : undefined;
+  const stack: unknown = (error as { stack?: unknown } | undefined)?.stack;
+  const { seq = 0, nodeTaskId } = thought ?? found;
+  const effects = (await store.listEffects({ threadId, afterSeq: Math.max(0, seq - 1) })).filter(
+    (effect) => effect.nodeTaskId === nodeTaskId,
+  );
+  const { graphId, fingerprint, checkpointId, ns } = thought ?? found;
+  return {
+    ...attemptOf(thought ?? found, action),
+    ...(thought === undefined && { thoughtId: null }),
+    threadId,
+    graphId,
+    fingerprint: fingerprint ?? action?.fingerprint ?? null,
+    checkpointId: checkpointId ?? null,
+    checkpointNs: ns ?? "",
+    input: input === undefined ? null : plain(input),
+    output: output === undefined || error !== undefined ? null : plain(output),
+    error: error === undefined ? null : { ...errorOf(error), stack: typeof stack === "string" ? stack : null },
+    validation: toPublicTurn(action ?? found).validation ?? null,
+    notKept,
+    effects: (await Promise.all(effects.map(({ id }) => saver.effects.get(id)))).map(effectLine),
+  };
+}
+
+async function thoughtOf(saver: BaseTurnSaver, action: TurnRow): Promise<TurnRow | undefined> {
+  const { threadId = "", nodeTaskId, attempt, seq = 0 } = action;
+  const { store } = internalsOf(saver);
+  const rows = paged(
+    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? seq, limit: PAGE }),
+    PAGE,
+  );
+  for await (const row of rows)
+    if (row.turnType === "Thought" && row.nodeTaskId === nodeTaskId && row.attempt === attempt) return row;
+  return undefined;
+}
+
+export function effectLine(effect: Effect): EffectLine {
+  return {
+    id: effect.id,
+    threadId: effect.threadId,
+    number: numberOf(effect.seq),
+    name: effect.name,
+    label: effect.label,
+    node: nodePathOf(effect.nodeNs),
+    taskId: effect.taskId,
+    status: effect.status,
+    undo: effect.undo === false ? "" : (effect.undo ?? null),
+    undoStatus: effect.undoStatus ?? null,
+    undoError: effect.undoError ?? null,
+    key: effect.key,
+    tries: effect.tries,
+    idempotent: effect.idempotent,
+    startedAt: effect.startedAt.toISOString(),
+    endedAt: effect.endedAt?.toISOString() ?? null,
+    settledBy: effect.settledBy ?? null,
+  };
+}

@@ -1,0 +1,231 @@
+import type { EffectRow } from "../effects";
+import { textFor } from "../dialect";
+import { type Program, mapped } from "../program";
+import { CHUNK_ROWS, EFFECT_ROWS, REWIND_ROWS, RUN_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
+import type { Session } from "../session";
+import { ofThread, SPAN, threadOfSeq } from "../spans";
+import type { CheckpointHead, Inspection, RewindRow, RunRow, TurnRow } from "../store";
+import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "../inspection";
+import { ALL_TABLES, type CHUNKS, type RawOf, type Table, THREAD_TABLES } from "../tables";
+import { type RawTurn, toTurn } from "../turn-rows";
+import { type RawEffect, toEffect } from "./effect-rows";
+import { liveWrites, type RawWrites } from "./put-writes";
+import { publicRewind, type RawRewind } from "./rewind-records";
+import { type RawRun, threadIdOf, threadKey, toRuns } from "./thread-rows";
+import { openBody, segmentsOf } from "./values";
+
+/*
+ * Answers for people who look into a database: the command line and the viewer. Nothing here runs while a graph runs, so queries
+ * may read whole tables, a page at a time.
+ */
+
+type Query<K extends keyof Inspection> = Parameters<Inspection[K]>[0];
+
+const ACTIVITY = `SELECT t.thread_id, t.created_at, t.snapshots, t.turns, t.effects,
+    (SELECT c.created_at FROM langgraph_checkpoints AS c WHERE c.thread = t.thread ORDER BY c.seq DESC LIMIT 1) AS turn_at,
+    (SELECT s.created_at FROM langgraph_snapshots AS s WHERE ${ofThread("s.seq", "t.thread")} ORDER BY s.seq DESC LIMIT 1) AS checkpoint_at
+  FROM langgraph_threads AS t WHERE t.thread_id > ? ORDER BY t.thread_id LIMIT ?`;
+
+interface RawActivity {
+  thread_id: string;
+  created_at: string;
+  snapshots: number;
+  turns: number;
+  effects: number;
+  turn_at: string | null;
+  checkpoint_at: number | null;
+}
+
+export function* activity(session: Session, { after = "", limit }: Query<"activity">): Program<ThreadActivity[]> {
+  const rows = yield* session.all<RawActivity>(ACTIVITY, after, limit);
+  return rows.map(({ thread_id: threadId, created_at: createdAt, snapshots, turns, effects, turn_at, checkpoint_at }) => {
+    const times = [createdAt, turn_at ?? "", checkpoint_at === null ? "" : new Date(checkpoint_at).toISOString()];
+    const lastAt = times.reduce((newest, time) => (time > newest ? time : newest));
+    return { threadId, createdAt, lastAt, checkpoints: snapshots, turns, effects };
+  });
+}
+
+const RUNS = RUN_ROWS.select("ORDER BY thread_id, run_id");
+
+export function* allRuns(session: Session): Program<RunRow[]> {
+  return yield* toRuns(session, yield* session.all<RawRun>(RUNS));
+}
+
+const UNFINISHED = REWIND_ROWS.select("WHERE status = 'undoing' ORDER BY thread_id");
+
+export function* unfinishedRewinds(session: Session): Program<RewindRow[]> {
+  const rows = yield* session.all<RawRewind>(UNFINISHED);
+  return rows.map((row) => publicRewind(REWIND_ROWS.parse(session.sealing, row.thread_id, row)));
+}
+
+const OPEN_EFFECTS = EFFECT_ROWS.select(
+  "WHERE seq > ? AND (status = 'intent' OR undo_status IN ('begun', 'failed')) AND thread NOT IN (SELECT thread FROM langgraph_leftovers) ORDER BY seq LIMIT ?",
+);
+
+export function* openEffects(session: Session, { afterSeq, limit }: Query<"openEffects">): Program<EffectRow[]> {
+  const threads = new Map<number, string>();
+  const rows = yield* session.all<RawEffect>(OPEN_EFFECTS, afterSeq, limit);
+  return yield* mapped(rows, function* (row) {
+    const thread = threadOfSeq(row.seq);
+    const threadId = threads.get(thread) ?? (yield* threadIdOf(session, thread));
+    threads.set(thread, threadId);
+    return toEffect(session, threadId, row);
+  });
+}
+
+/** Index -1 has an error, -3 a question. */
+const SPECIAL = `SELECT t.thread_id FROM langgraph_threads AS t WHERE t.thread_id > ? AND EXISTS (SELECT 1 FROM langgraph_writes AS w
+  WHERE w.thread = t.thread AND w.idx IN (-1, -3) AND w.superseded_by IS NULL
+    AND w.checkpoint_ns = '' AND w.checkpoint_id = (SELECT s.checkpoint_id FROM langgraph_snapshots AS s
+      WHERE s.thread = t.thread AND s.checkpoint_ns = '' ORDER BY s.position DESC, s.seq DESC LIMIT 1))
+  ORDER BY t.thread_id LIMIT ?`;
+
+export function* threadsWithSpecialWrites(
+  session: Session,
+  { after, limit }: Query<"threadsWithSpecialWrites">,
+): Program<string[]> {
+  return (yield* session.rows<[string]>(SPECIAL, after, limit)).map(([threadId]) => threadId);
+}
+
+const BEFORE = TURN_ROWS.select("WHERE thread = ? AND seq < ? ORDER BY seq DESC LIMIT ?");
+
+export function* turnsBefore(session: Session, query: Query<"turnsBefore">): Program<TurnRow[]> {
+  const key = yield* threadKey(session, query.threadId);
+  if (key === undefined) return [];
+  const rows = yield* session.all<RawTurn>(BEFORE, key.thread, query.beforeSeq, query.limit);
+  return rows.map((row) => toTurn(session, row, key.threadId));
+}
+
+const OF_NODE_TASKS = textFor(({ texts }) =>
+  TURN_ROWS.select(`AS t WHERE thread = ?1 AND node_task_id IN (${texts("?2")})
+    AND seq = (SELECT max(n.seq) FROM langgraph_checkpoints AS n WHERE n.thread = ?1 AND n.node_task_id = t.node_task_id)
+  ORDER BY seq`),
+);
+
+export function* turnsOfNodeTasks(session: Session, threadId: string, nodeTaskIds: readonly string[]): Program<TurnRow[]> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined || nodeTaskIds.length === 0) return [];
+  const rows = yield* session.all<RawTurn>(OF_NODE_TASKS(session), key.thread, JSON.stringify(nodeTaskIds));
+  return rows.map((row) => toTurn(session, row, threadId));
+}
+
+export function* writers(session: Session, threadId: string, ns: string, checkpointId: string): Program<Writer[]> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined) return [];
+  return (yield* liveWrites(session, key, ns, checkpointId)).map(({ nodeTaskId, entries }) => {
+    const written = JSON.parse(entries) as readonly (readonly [idx: number, channel: string])[];
+    return { nodeTaskId, idx: written[0]?.[0] ?? 0, channels: [...new Set(written.map(([, channel]) => channel))] };
+  });
+}
+
+/** SQL: the bytes of a row's content. */
+function bytesOf({ columns }: Table, of = ""): string {
+  return Object.entries(columns)
+    .map(([name, { type }]) => (type === "integer" ? "8" : `coalesce(octet_length(${of}${name}), 0)`))
+    .join(" + ");
+}
+
+export function* tableSizes(session: Session): Program<TableSize[]> {
+  return yield* mapped(ALL_TABLES, function* (table) {
+    const [[rows, bytes] = [0, 0]] = yield* session.rows<[number, number]>(
+      `SELECT count(*), coalesce(sum(${bytesOf(table)}), 0) FROM ${table.name}`,
+    );
+    return { table: table.name, called: table.called, rows, bytes };
+  });
+}
+
+/** The thread of a row: a column has its number, or a seq has it. */
+function threadIn({ ofThread: by }: Table): string {
+  return by !== undefined && "range" in by ? `${by.range} / ${SPAN}` : "thread";
+}
+
+export function* threadSizes(session: Session, limit: number): Program<ThreadSize[]> {
+  const sizes = new Map<number, { rows: number; bytes: number }>();
+  for (const table of THREAD_TABLES) {
+    const thread = threadIn(table);
+    const text = `SELECT ${thread}, count(*), sum(${bytesOf(table)}) FROM ${table.name} WHERE ${thread} IS NOT NULL GROUP BY ${thread}`;
+    for (const [of, rows, bytes] of yield* session.rows<[number, number, number]>(text)) {
+      const known = sizes.get(of) ?? { rows: 0, bytes: 0 };
+      sizes.set(of, { rows: known.rows + rows, bytes: known.bytes + bytes });
+    }
+  }
+  const largest = [...sizes].sort(([, left], [, right]) => right.bytes - left.bytes).slice(0, limit);
+  return yield* mapped(largest, function* ([thread, size]) {
+    return { threadId: yield* threadIdOf(session, thread), ...size };
+  });
+}
+
+const BYTES = textFor(
+  ({ texts }) => `SELECT address, octet_length(body) FROM langgraph_chunks WHERE thread = ? AND address IN (${texts("?")})`,
+);
+const BYTES_OF_LIST = `SELECT coalesce(sum(octet_length(c.body)), 0) FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+  WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk`;
+
+/** A value's own text. What it refers to is shared with others, and counted by none of them. */
+export function* channelSizes(session: Session, head: CheckpointHead): Program<ReadonlyMap<string, StoredSize>> {
+  const sizes = new Map<string, StoredSize>();
+  const key = yield* threadKey(session, head.threadId);
+  if (key === undefined) return sizes;
+  for (const [channel, { pointer }] of head.channels) {
+    if (pointer === undefined) continue;
+    if (pointer.kind === "inline") sizes.set(channel, { bytes: Buffer.byteLength(pointer.text) });
+    if (pointer.kind === "whole") {
+      const [[, bytes] = ["", 0]] = yield* session.rows<[string, number]>(
+        BYTES(session),
+        key.thread,
+        JSON.stringify([pointer.address]),
+      );
+      sizes.set(channel, { bytes });
+    }
+    if (pointer.kind === "list") {
+      let bytes = 0;
+      for (const { list, from, upto } of yield* segmentsOf(session, key, pointer)) {
+        bytes += (yield* session.rows<[number]>(BYTES_OF_LIST, list, from, upto))[0]?.[0] ?? 0;
+      }
+      sizes.set(channel, { bytes, elements: pointer.length });
+    }
+  }
+  return sizes;
+}
+
+const PAGE = `WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`;
+const VALUES = CHUNK_ROWS.select(PAGE);
+const WRITES = WRITE_ROWS.select(PAGE);
+const EFFECTS = EFFECT_ROWS.select(PAGE);
+const TURNS = TURN_ROWS.select("WHERE thread = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
+
+export function* texts(session: Session, { threadId, kind, afterSeq, limit }: Query<"texts">): Program<StoredText[]> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined) return [];
+  const bound = [key.thread, afterSeq, limit] as const;
+  switch (kind) {
+    case "value":
+      return (yield* session.all<RawOf<typeof CHUNKS>>(VALUES, ...bound)).map(({ seq, body }) => {
+        return { kind, seq, text: openBody(session, threadId, body) };
+      });
+    case "write":
+      return (yield* session.all<RawWrites>(WRITES, ...bound)).map((row) => {
+        const { seq, entries } = WRITE_ROWS.parse(session.sealing, threadId, row);
+        return { kind, seq, text: entries };
+      });
+    case "turn":
+      return (yield* session.all<RawTurn>(TURNS, ...bound)).map((row) => {
+        const { id, seq = 0, nodeName, serializedState } = toTurn(session, row, threadId);
+        return { kind, seq, text: serializedState, id, name: nodeName };
+      });
+    case "effect":
+      return (yield* session.all<RawEffect>(EFFECTS, ...bound)).map((row) => {
+        const { id, seq, name, input = "", outcome = "", undoError = "" } = toEffect(session, threadId, row);
+        return { kind, seq, text: [input, outcome, undoError].filter(Boolean).join("\n"), id, name };
+      });
+  }
+}
+
+const VERSION = "SELECT version, applied_at FROM langgraph_migrations ORDER BY version DESC LIMIT 1";
+
+export function* settings(session: Session): Program<Readonly<Record<string, string>>> {
+  const rows = yield* session.rows<[string, string | number]>(session.engine.dialect.settings);
+  const [[version, at] = [0, ""]] = yield* session.rows<[number, string]>(VERSION);
+  const own = { "schema version": String(version), "schema applied at": at };
+  return Object.fromEntries([...Object.entries(own), ...rows.map(([name, value]) => [name, String(value)] as const)]);
+}
