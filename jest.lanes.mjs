@@ -8,14 +8,41 @@ export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "do
 export const POSTGRES_SUITES = [
   "postgres/*",
   "cli/command-line",
+  "concurrency/lease",
+  "concurrency/rewound-runs.property",
   "crash/crash-matrix",
   "differential/*",
+  "drain/drain",
+  "effects/*",
+  "integrity/verify",
   "langgraph/conformance",
+  "langgraph/d*",
+  "langgraph/langgraph-newest",
+  "langgraph/nested-siblings",
+  "langgraph/other-savers",
+  "langgraph/stable-subgraph-resume",
+  "langgraph/task-path",
   "moving/*",
   "retention/tombstones",
+  "rewind/*",
+  "runner/fingerprint-drift",
   "runner/requirements-*",
+  "runner/runner-*",
+  "runner/ways-on",
+  "s1/*",
   "transactions/*",
-  "turns/follow",
+  "turns/{attempts,follow,handoffs,lost-runs,other-threads,ownership,redaction,run-starts,seen-checkpoints,tokens,tracing,turns}",
+];
+
+/** They run there only in the long lane, because they take minutes. */
+export const POSTGRES_LONG_SUITES = [
+  "concurrency/stale-facts.property",
+  "crash/clock.property",
+  "crash/torture-crash",
+  "langgraph/time-travel",
+  "report/*",
+  "retention/large-threads",
+  "values/*",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

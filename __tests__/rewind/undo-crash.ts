@@ -1,3 +1,4 @@
+import { Client } from "pg";
 import type { UndoCall, Undos } from "langgraph-checkpoint-turns";
 import type { SqliteDatabase } from "../../src/testing-internal";
 import type { Deeds } from "../support/eff-world";
@@ -46,5 +47,26 @@ export function pointAtCommits(db: SqliteDatabase, point: Point): void {
       return result;
     };
     return Object.assign((...args: unknown[]): unknown => asIs(...args), { immediate });
+  };
+}
+
+interface Sent {
+  text: string;
+}
+type Answered = (error: unknown, result: unknown) => void;
+
+/** {@link pointAtCommits} on all connections to a server. */
+export function pointAtServerCommits(point: Point): void {
+  const own = Client.prototype as unknown as { query: (sent: Sent, answered: Answered) => unknown };
+  const query = own.query;
+  const writing = new WeakSet<object>();
+  own.query = function (this: object, sent, answered) {
+    if (/^BEGIN .* READ WRITE$/.test(sent.text)) writing.add(this);
+    if (sent.text !== "COMMIT" || !writing.delete(this)) return query.call(this, sent, answered);
+    point("about to commit");
+    return query.call(this, sent, (error, result) => {
+      if (!error) point("committed");
+      answered(error, result);
+    });
   };
 }

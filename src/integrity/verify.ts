@@ -26,7 +26,7 @@ export interface VerifyReport {
   ok: boolean;
   /** False if the signal stopped the walk. */
   done: boolean;
-  /** Whether SQLite's own check passed. Undefined if only a thread was checked, or the walk was stopped. */
+  /** Whether the check of the file, or of the schema and its indexes, passed. Undefined if only a thread was checked, or the walk was stopped. */
   databaseOk: boolean | undefined;
   threads: number;
   checked: VerifyCounts;

@@ -1,7 +1,7 @@
 /**
  * What is wrong with a row:
  *
- * - `unreadable` SQLite itself finds the file damaged
+ * - `unreadable` the database itself finds the file or the schema damaged
  * - `checksum` the row, the chunk or the list differs from what was saved
  * - `sealing` it does not open with the given keys, or is unencrypted in an encrypted database
  * - `format` a column holds a value that is never written there

@@ -128,16 +128,15 @@ function inPostgres(text: string): string {
   );
 }
 
-/** Copies all tables with their rows into a new schema, and where its sequences are. */
+/** Makes a schema with the same rows in all tables, and sequences at the same place. */
 function copied(from: string, to: string): string {
-  return `DO $copy$ DECLARE name text; place bigint; BEGIN
-    CREATE SCHEMA ${to};
+  return `${migrationSql(to)};
+  DO $copy$ DECLARE name text; place bigint; BEGIN
+    DELETE FROM ${to}.langgraph_migrations;
     FOR name IN SELECT table_name FROM information_schema.tables WHERE table_schema = '${from}' LOOP
-      EXECUTE format('CREATE TABLE ${to}.%I (LIKE ${from}.%I INCLUDING ALL)', name, name);
       EXECUTE format('INSERT INTO ${to}.%I OVERRIDING SYSTEM VALUE SELECT * FROM ${from}.%I', name, name);
     END LOOP;
     FOR name, place IN SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '${from}' LOOP
-      EXECUTE format('CREATE SEQUENCE IF NOT EXISTS ${to}.%I', name);
       PERFORM setval(format('${to}.%I', name)::regclass, coalesce(place, 1), place IS NOT NULL);
     END LOOP;
   END $copy$`;

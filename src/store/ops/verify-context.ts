@@ -180,7 +180,7 @@ export class Place {
     const engine = this.engine;
     if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
     const code = engine.codeOf(error);
-    if (code !== "") return this.problem("unreadable", "rows that SQLite can read", code);
+    if (code !== "") return this.problem("unreadable", "rows that the database can read", code);
     if (!TurnsError.is(error)) {
       // A parser's own message may quote the text that it couldn't parse.
       const name = error instanceof Error ? error.name : "Error";

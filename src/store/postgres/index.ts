@@ -51,6 +51,11 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
     giveBackPages: () => undefined,
     checkpointLog: () => undefined,
     vacuumFully: () => queue.behind(() => vacuumed(engine, schema)),
+    startVerify: async (threadId, isGraph) => {
+      const [{ startVerify }, { schemaPhases }] = await Promise.all([import("../ops/verify"), import("./verify-schema")]);
+      const step = await queue.read((on) => startVerify(on, threadId, isGraph, schemaPhases(schema)));
+      return { step: () => queue.read(step) };
+    },
     backUp: () => Promise.reject(noBackups(engine.name)),
     ...(notifications === undefined ? {} : { listen: (onHint: () => void) => notifications.listen(onHint) }),
     close: () => {

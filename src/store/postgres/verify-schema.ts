@@ -1,0 +1,107 @@
+import type { Owner, Phase, VerifyContext } from "../ops/verify-context";
+import type { Program } from "../program";
+import type { Session } from "../session";
+import { ALL_TABLES } from "../tables";
+import { postgresMigrations } from "./migrations.generated";
+
+interface Index {
+  readonly table: string;
+  readonly name: string;
+  readonly unique: boolean;
+  /** SQL. */
+  readonly columns: string;
+  /** SQL: which rows are in it. */
+  readonly where: string;
+}
+
+const MADE = /CREATE (UNIQUE )?INDEX (\w+) ON :"schema"\.(\w+) \(([^)]*)\)(?: WHERE ([^;]*))?;/g;
+const VALID = `SELECT i.relname AS name, x.indisvalid AND x.indisready AND x.indislive AS valid, x.indisunique AS own
+  FROM pg_catalog.pg_index AS x JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
+  JOIN pg_catalog.pg_namespace AS n ON n.oid = i.relnamespace WHERE n.nspname = ?`;
+const UNCHECKED = `SELECT c.conname AS name, t.relname AS on_table FROM pg_catalog.pg_constraint AS c
+  JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
+  WHERE n.nspname = ? AND NOT c.convalidated`;
+const NUMBERS = `SELECT (SELECT last_value FROM pg_catalog.pg_sequences
+    WHERE schemaname = ? AND sequencename = 'langgraph_thread_numbers') AS given, (SELECT max(thread) FROM langgraph_threads) AS greatest`;
+/** The planner's settings for one transaction. */
+const PLANNER = `SELECT set_config('enable_seqscan', ?1, true), set_config('enable_bitmapscan', ?1, true), set_config('enable_sort', ?1, true),
+  set_config('enable_indexscan', ?2, true), set_config('enable_indexonlyscan', ?2, true)`;
+
+/**
+ * What a server can say of its tables in SQL: that all indexes are there, valid, and have as many rows as their tables, that unique
+ * keys are unique in the tables themselves, that constraints hold, and that no number of a thread is given twice.
+ *
+ * @param schema unquoted
+ */
+export function schemaPhases(schema: string): (session: Session, only: Owner | undefined) => Program<Phase[]> {
+  // eslint-disable-next-line require-yield -- there is nothing to ask yet
+  return function* (_, only) {
+    if (only !== undefined) return [];
+    const indexes = allIndexes();
+    return [catalog(schema, indexes), ...indexes.map(counted)];
+  };
+}
+
+/** Those of the migrations, and the primary keys. */
+function allIndexes(): Index[] {
+  const made = postgresMigrations.flatMap(({ sql }) =>
+    [...sql.matchAll(MADE)].map(([, unique, name = "", table = "", columns = "", where = "true"]) => ({
+      ...{ table, name, unique: unique !== undefined, columns, where },
+    })),
+  );
+  const keys = ALL_TABLES.map(({ name: table, key }) => ({
+    ...{ table, name: `${table}_pkey`, unique: true, columns: key.join(", "), where: "true" },
+  }));
+  return [...keys, ...made];
+}
+
+function catalog(schema: string, indexes: readonly Index[]): Phase {
+  return {
+    table: "pg_index",
+    *next(ctx) {
+      const rows = yield* ctx.session.all<{ name: string; valid: number; own: number }>(VALID, schema);
+      const found = new Map(rows.map((row) => [row.name, row]));
+      for (const { name, table, unique } of indexes) {
+        const row = found.get(name);
+        if (row?.valid === 1 && (row.own === 1 || !unique)) continue;
+        const what = row === undefined ? "none" : row.valid === 1 ? "one that isn't unique" : "one that the server doesn't use";
+        problem(ctx, `index ${name} on ${table}`, what);
+      }
+      for (const { name, on_table: table } of yield* ctx.session.all<{ name: string; on_table: string }>(UNCHECKED, schema))
+        problem(ctx, `constraint ${name} on ${table}, checked for all rows`, "one that wasn't checked");
+      const numbers = yield* ctx.session.get<{ given: number | null; greatest: number | null }>(NUMBERS, schema);
+      const { given, greatest } = numbers ?? { given: null, greatest: null };
+      if (greatest !== null && (given ?? 0) < greatest)
+        ctx.at().problem("sequence", `a sequence of threads' numbers at ${greatest} at least`, String(given));
+      return false;
+    },
+  };
+}
+
+/** Counts the rows of a table and of one of its indexes, and looks for keys that are there twice. It reads all of both at once. */
+function counted({ table, name, unique, columns, where }: Index): Phase {
+  const rows = `SELECT count(*) AS n FROM ${table} WHERE ${where}`;
+  const listed = `SELECT count(*) AS n FROM (SELECT ${columns} FROM ${table} WHERE ${where} ORDER BY ${columns} OFFSET 0) AS listed`;
+  const twice = `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${where} GROUP BY ${columns} HAVING count(*) > 1) AS twice`;
+  return {
+    table,
+    *next(ctx) {
+      const count = function* (text: string): Program<number> {
+        return (yield* ctx.session.get<{ n: number }>(text))?.n ?? 0;
+      };
+      yield* ctx.session.get(PLANNER, "on", "off");
+      const there = yield* count(rows);
+      const repeated = unique ? yield* count(twice) : 0;
+      yield* ctx.session.get(PLANNER, "off", "on");
+      const inIndex = yield* count(listed);
+      yield* ctx.session.get(PLANNER, "on", "on");
+      if (inIndex !== there) problem(ctx, `${there} rows of ${table} in index ${name}`, String(inIndex));
+      if (repeated > 0) problem(ctx, `each key of ${name} once`, `${repeated} keys of several rows`);
+      return false;
+    },
+  };
+}
+
+function problem(ctx: VerifyContext, expected: string, found: string): void {
+  ctx.at().problem("unreadable", expected, found);
+}
