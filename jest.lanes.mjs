@@ -11,8 +11,10 @@ export const POSTGRES_SUITES = [
   "crash/crash-matrix",
   "differential/*",
   "langgraph/conformance",
+  "moving/*",
   "retention/tombstones",
   "runner/requirements-*",
+  "transactions/*",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

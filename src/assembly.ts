@@ -130,12 +130,14 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
 /** What other modules of this package need beyond a saver's public methods. */
 export function internalsFrom(
   { store, recorder, runs, retention, rewinding, draining }: Assembly,
-  { logger, encryption }: ResolvedOptions,
+  { logger, encryption, createId, clock }: ResolvedOptions,
 ): Omit<Internals, "readHead"> {
   return {
     store,
     logger,
     encrypted: encryption !== undefined,
+    createId,
+    clock,
     documentOf: (graph) => attachedGraph(graph, recorder).document(),
     async recordedGraphs(threadId, turns) {
       const id = checkedId(threadId, "thread_id", "recordedGraphs");
@@ -144,6 +146,7 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    hold: async (threadId) => runs.hold(threadId, false),
     async leftRunsStopped(threadId) {
       const stopped = recorder.left.endOf(threadId);
       if (stopped === undefined) return;

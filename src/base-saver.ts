@@ -166,13 +166,17 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#runNames.remember(config, at);
-    if (this.#beginnings.isOne(config, at)) {
+    const isStart = this.#beginnings.isOne(config, at);
+    const isNewest = at.ns === "" && at.checkpointId === undefined;
+    const start = isStart && isNewest ? this.#runs.foundAt(at.threadId) : undefined;
+    if (isStart) {
       if (!isRecorded(config.callbacks, this.#recorder)) this.#draining.refuseRun(at.threadId);
       const lease = this.#runs.leaseOf(at.threadId);
-      const found = this.#store.foundBy(at.threadId);
-      this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
+      const found = start ?? this.#store.foundBy(at.threadId);
+      const { deletion, epoch } = found instanceof Promise ? await found : found;
+      this.#beginnings.began(config, at, { deletion, epoch, lease });
     }
-    const tuple = await readTuple(this.#tupleParts(), at);
+    const tuple = await readTuple(this.#tupleParts(), at, start);
     if (tuple?.metadata !== undefined)
       this.#seen.add(at, tuple.checkpoint, tuple.metadata, runAround(config.callbacks), tuple.pendingWrites ?? []);
     return tuple;

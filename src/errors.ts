@@ -33,6 +33,8 @@ export type TurnsErrorCode =
   | "THREAD_NOT_FOUND"
   | "THREAD_RUNNING"
   | "THREAD_DELETED"
+  | "THREAD_MOVED"
+  | "MOVE_MISMATCH"
   | "LEASE_LOST"
   | "UNKNOWN_TASK"
   | "UNFINISHED_WORK"
@@ -84,6 +86,7 @@ interface KnownData {
   INVALID_CONFIG: { key: string };
   THREAD_NOT_FOUND: { threadId: string };
   THREAD_RUNNING: { threadId: string };
+  THREAD_MOVED: { threadId: string; to: string };
   NOTHING_TO_RESUME: { threadId: string };
   UNFINISHED_WORK: { threadId: string; nodes: readonly string[]; waits: boolean };
   UNKNOWN_INTERRUPT: {

@@ -13,6 +13,10 @@ export const COMMIT_NAMES = [
   "take-back",
   "prune",
   "run-mark",
+  "move-rows",
+  "move-hold",
+  "move-publish",
+  "move-end",
 ] as const;
 export type CommitName = (typeof COMMIT_NAMES)[number];
 

@@ -22,7 +22,9 @@ export function refuseUrl(what: string, given: unknown, call = ""): void {
   const path = /^file:\/\//i.test(url)
     ? `fileURLToPath(${JSON.stringify(url)})`
     : JSON.stringify(decoded(url.slice("file:".length).replace(/[?#].*/, "")));
-  const example = call === "" ? path : `${call}(${path})`;
+  // "file:" alone names no file.
+  const known = path === '""' ? '"agent.db"' : path;
+  const example = call === "" ? known : `${call}(${known})`;
   throw new TurnsError("INVALID_OPTION", {
     problem: `${what} is ${describe(url)}, which is a URL.`,
     remedy: `Pass a path: ${example}${path.startsWith("file") ? ', with fileURLToPath from "node:url"' : ""}. Nothing was created.`,

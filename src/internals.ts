@@ -4,7 +4,7 @@ import type { GraphDocument } from "./guards/graph-document";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
-import type { CheckpointHead, LastRun, Store } from "./store/store";
+import type { CheckpointHead, LastRun, Lease, Store } from "./store/store";
 import type { RecordedGraph } from "./turns/attached-graph";
 
 /** What other modules of this package need from a saver. Not public. */
@@ -13,6 +13,8 @@ export interface Internals {
   readonly logger: Logger;
   /** Whether the file is encrypted. */
   readonly encrypted: boolean;
+  readonly createId: () => string;
+  readonly clock: () => Date;
   /**
    * The structure of an attached graph (docs/drift.md).
    *
@@ -29,6 +31,8 @@ export interface Internals {
   lastRun(threadId: string): Promise<LastRun | undefined>;
   /** Reserves a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
   reserve(threadId: string): Promise<() => Promise<void>>;
+  /** Holds a thread for work on the whole of it: no run starts meanwhile; see `RunRegistry.hold`. @throws {TurnsError} THREAD_RUNNING */
+  hold(threadId: string): Promise<{ lease: Lease; release(): Promise<void> }>;
   /** Resolves when the thread's runs that their readers left have stopped, and their nodes too, except those that ignore the abort. */
   leftRunsStopped(threadId: string): Promise<void>;
   /** Keeps the database open during a drain until you call the returned function. */

@@ -234,7 +234,7 @@ export class MissingCheckpoints {
 
   add(at: At, error: unknown): void {
     // The id may be used again, and then the run continues.
-    if (TurnsError.is(error, "THREAD_DELETED")) return;
+    if (TurnsError.is(error, "THREAD_DELETED") || TurnsError.is(error, "THREAD_MOVED")) return;
     this.#errors.set(checkpointKey(at), { error });
     const [oldest] = this.#errors.keys();
     if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);

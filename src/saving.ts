@@ -347,7 +347,8 @@ export class Saving {
     if (!isClosed) this.#parts.failureLog.saveFailed({ threadId, checkpointId, parentId, runId, nodeTaskId }, error);
     else if (this.#parts.draining.tellClosed()) this.#parts.options.logger.error({ threadId }, (error as Error).message);
     // A run whose thread now belongs to somebody else must not continue.
-    if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
+    const isElsewhere = TurnsError.is(error, "LEASE_LOST") || TurnsError.is(error, "THREAD_MOVED");
+    if (this.#parts.options.onCheckpointError === "continue" && !isElsewhere) return;
     if (!this.#isRecorded(config)) throw error;
     await this.#parts.failures.hold(threadId, checkpointNs, error, begun);
   }

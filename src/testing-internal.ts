@@ -93,6 +93,7 @@ export { Connection, type PgPool, setRoundTripHook } from "./store/postgres/driv
 export { PostgresEngine } from "./store/postgres/engine";
 export { migrate as migratePostgres, type Migration as PostgresMigration } from "./store/postgres/migrate";
 export { Translator } from "./store/postgres/translate";
+export { MOVED } from "./store/ops/move-rows";
 export { withReferences } from "./store/ops/copied-values";
 export type { PackedValue, RewindRow, RunRow, Store, StoredValue, TaskClaim, TokenCounts, TaskRow, TurnRow } from "./store/store";
 export { compareWrites } from "./store/writes-order";

@@ -17,6 +17,7 @@ import { loaded, loadedRecord, type UserSerde } from "./serde";
 import {
   type CheckpointHead,
   type DeltaHistory,
+  type FoundAtStart,
   NOTHING_REMEMBERED,
   type ReadParts,
   type Remembered,
@@ -37,10 +38,11 @@ export interface TupleParts {
   nextVersion: NextVersion;
 }
 
-export async function readTuple(parts: TupleParts, at: Address): Promise<CheckpointTuple | undefined> {
+/** @param start what a run that starts has found, if this is its read of the newest checkpoint */
+export async function readTuple(parts: TupleParts, at: Address, start?: FoundAtStart): Promise<CheckpointTuple | undefined> {
   if (parts.serde !== undefined) await parts.serde.settled();
   return freshly(parts.values, at.threadId, async (remembered) => {
-    const read = parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, remembered);
+    const read = start?.checkpoint(remembered) ?? parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, remembered);
     const stored = read instanceof Promise ? await read : read;
     return stored === undefined ? undefined : toTuple(parts, stored, true, remembered);
   });
@@ -124,9 +126,9 @@ async function migratePendingSends(
 ): Promise<void> {
   const { store, nextVersion } = parts;
   const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId, remembered);
-  checkpoint.channel_values[TASKS] = (parent === undefined ? [] : await pendingWritesOf(parts, parent))
-    .filter(([, channel]) => channel === TASKS)
-    .map(([, , value]) => value);
+  const writes = parent === undefined ? [] : await pendingWritesOf(parts, parent);
+  const sends = writes.filter(([, channel]) => channel === TASKS);
+  checkpoint.channel_values[TASKS] = Array.from(sends, ([, , value]) => value);
   const versions: ChannelVersions = checkpoint.channel_versions;
   const known = Object.values(versions);
   versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : nextVersion(undefined);

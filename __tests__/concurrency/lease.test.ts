@@ -9,7 +9,7 @@ import { SideEffects, State } from "../support/run-world";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
-import { openSaver } from "../support/open-saver";
+import { openSaver, openWaiting } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
@@ -203,11 +203,11 @@ describe("the fence", () => {
   /** Runs the graph, and lets another saver take the thread over, as from a dead process, before its n-th commit of a kind. */
   async function takenBefore(nth: number, options: TurnSaverOptions, kind: "runner" | "attached") {
     const path = tempFile();
-    const saver = open(path, options);
+    let taken: Promise<() => Promise<void>> | undefined;
+    const saver = openWaiting(path, { synchronous: "normal", logger: quiet, ...options }, () => taken);
     const other = open(path);
     const { runner, graph, ledger } = runnerOn(saver, path);
     let commits = 0;
-    let taken: Promise<() => Promise<void>> | undefined;
     let point = "";
     let before: Promise<ReturnType<typeof rowsOf>> | undefined;
     setFailpointHandler((at, { threadId }) => {

@@ -25,41 +25,59 @@ const filesIn = (folder: string, end: string): string[] =>
     .filter((name) => name.endsWith(end))
     .map((name) => path.join(folder, name));
 
-/** `line: text` of each sentence of a text with a word that isn't ours. Code is left out. */
+/** `line: text` of each phrase that isn't ours, also where it is broken over two lines. Code is left out. */
 function wrongWords(text: string, offset = 0): string[] {
   const prose = text
     .replaceAll(/```[\s\S]*?```/g, (code) => code.replaceAll(/[^\n]/g, " "))
-    .replaceAll(/`[^`\n]*`|\{@link[^}]*\}/g, "");
-  return prose
-    .split("\n")
-    .flatMap((line, at) =>
-      INSTEAD.filter(([word]) => word.test(line)).map(
-        ([word, instead]) => `${offset + at + 1}: ${word.exec(line)?.[0]} (${instead})`,
-      ),
-    );
+    .replaceAll(/`[^`\n]*`|\{@link[^}]*\}/g, "")
+    // What a line of a comment or of a quotation begins with.
+    .replaceAll(/[ \t]*\n[ \t]*(?:\/\/|--|\*|>)?[ \t]*/g, "\n");
+  return INSTEAD.flatMap(([word, instead]) =>
+    [...prose.matchAll(new RegExp(word.source.replaceAll(" ", "\\s"), "gi"))].map(({ 0: phrase, index }) => ({
+      line: offset + prose.slice(0, index).split("\n").length,
+      told: `${phrase.replaceAll("\n", " ")} (${instead})`,
+    })),
+  )
+    .toSorted((left, right) => left.line - right.line)
+    .map(({ line, told }) => `${line}: ${told}`);
 }
 
 /** The comments and texts of a program: what readers and users read of it. Names are code. */
-function proseOf(file: string): { line: number; text: string }[] {
-  const source = ts.createSourceFile(file, read(file), ts.ScriptTarget.Latest, true);
+function proseOf(file: string, text = read(file)): { line: number; text: string }[] {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
   const found: { line: number; text: string }[] = [];
-  const add = (from: number, to: number): void => {
-    const text = source.text.slice(from, to);
-    if (/\s/.test(text)) found.push({ line: source.getLineAndCharacterOfPosition(from).line, text });
+  const add = (from: number, prose: string): void => {
+    if (/\s/.test(prose)) found.push({ line: source.getLineAndCharacterOfPosition(from).line, text: prose });
   };
   const seen = new Set<number>();
   const visit = (node: ts.Node): void => {
-    for (const { pos, end } of ts.getLeadingCommentRanges(source.text, node.getFullStart()) ?? [])
+    // Line comments under each other are one text.
+    const comments: { pos: number; end: number }[] = [];
+    for (const { pos, end } of ts.getLeadingCommentRanges(source.text, node.getFullStart()) ?? []) {
+      const last = comments.at(-1);
+      if (last !== undefined && /^\n[ \t]*$/.test(source.text.slice(last.end, pos))) last.end = end;
+      else comments.push({ pos, end });
+    }
+    for (const { pos, end } of comments)
       if (!seen.has(pos)) {
         seen.add(pos);
-        add(pos, end);
+        add(pos, source.text.slice(pos, end));
       }
     if (ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node))
-      add(node.getStart(), node.end);
+      add(node.getStart(), node.getText());
+    if (ts.isBinaryExpression(node) && !ts.isBinaryExpression(node.parent)) add(node.getStart(), joined(node));
     node.forEachChild(visit);
   };
   visit(source);
   return found;
+}
+
+/** The text of `"one " + "two"`. What isn't written there is a mark that no phrase has. */
+function joined(node: ts.Expression): string {
+  if (ts.isStringLiteralLike(node)) return node.text;
+  if (ts.isParenthesizedExpression(node)) return joined(node.expression);
+  if (!ts.isBinaryExpression(node) || node.operatorToken.kind !== ts.SyntaxKind.PlusToken) return "…";
+  return joined(node.left) + joined(node.right);
 }
 
 const wrongIn = (file: string): string[] =>
@@ -69,6 +87,7 @@ const pages = [
   ...["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md", "bench/RESULTS.md"],
   ...filesIn("docs", ".md"),
   ...filesIn("torture/results", ".md"),
+  ...filesIn("migrations", ".sql"),
 ];
 const sources = ["src", "examples", "bench", "torture"].flatMap((folder) =>
   filesIn(folder, ".ts").filter((file) => !file.endsWith(".generated.ts")),
@@ -80,6 +99,20 @@ describe("words", () => {
       "1: goes on (continue, resume, or keep doing)",
       "6: anew (again, or from scratch)",
     ]);
+  });
+
+  test("a phrase that is broken over two lines is found in prose, comments and joined texts", () => {
+    expect(wrongWords("A run goes\non. Two paragraphs go\n\non the page\n> they come\n> back")).toEqual([
+      "1: goes on (continue, resume, or keep doing)",
+      "5: come back (is read, is restored, returns)",
+    ]);
+    const code = [
+      "/**\n * They go\n * on.\n */\nconst a = 1;",
+      "// They are at\n// work.\nconst b = 1;",
+      'const c = "it came " +\n  "back";',
+    ].join("\n");
+    const found = proseOf("x.ts", code).flatMap(({ line, text }) => wrongWords(text, line));
+    expect(found.map((one) => one.split(" (")[0])).toEqual(["2: go on", "6: at work", "9: came back"]);
   });
 
   test.each(pages)("%s is in plain English", (file) => {

@@ -1,9 +1,11 @@
+import fc from "fast-check";
 import { readFileSync } from "node:fs";
 import { runInThisContext } from "node:vm";
 import { type DefinedEffect, defineEffect, type EffectDefinition, GraphRunner, type UndoCall } from "langgraph-checkpoint-turns";
 import { definitionNamed } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, type NodeBody, open, refusal, thread, told } from "../support/eff-world";
 import { KEY } from "../support/enc-graph";
+import { runs } from "../support/lane";
 import { config } from "../support/undo-world";
 
 afterEach(closeAll);
@@ -38,6 +40,14 @@ function trackerEffect(tracker: Tracker, more: Partial<EffectDefinition<{ title:
     undo: ({ result }) => tracker.close(result.number),
     ...more,
   });
+}
+
+type Undo = (call: UndoCall) => unknown;
+type Define = <I, R>(name: string, definition: EffectDefinition<I, R>) => DefinedEffect<I, R>;
+/** A module that makes effects, loaded under this URL. */
+function loadedAs(url: string): Define {
+  const code = "(define) => (name, definition) => define(name, definition)";
+  return (runInThisContext(code, { filename: url }) as (define: typeof defineEffect) => Define)(defineEffect);
 }
 
 /** Runs one node as a task. */
@@ -226,8 +236,9 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
 
   test("S8.2 S3.5 one that says there is nothing to undo is passed; one that has no undo refuses, until its definition has one", async () => {
     const undone: string[] = [];
-    const define = (undo?: EffectDefinition<void, string>["undo"]) => defineEffect("grows", { run: () => "done", undo });
-    const grows = define();
+    const define = (version: number, undo?: EffectDefinition<void, string>["undo"]) =>
+      loadedAs(`file:///app/grows.js?t=${version}`)<void, string>("grows", { run: () => "done", undo });
+    const grows = define(1);
     const reads = defineEffect("reads", { run: () => "read", undo: false });
     const { saver, invoke } = running(async () => ({ log: [await grows(), await reads()] }));
     await invoke("a");
@@ -235,7 +246,7 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
     const error = await refusal(saver.rewind(TO_A));
     expect(error).toMatchObject({ code: "EFFECT_UNCOMPENSATED", data: { effects: [{ name: "grows", verdict: "missing" }] } });
     expect(error.message).toMatch(/can't undo 1 effect: "grows" in node "n" \(.*: has no undo\)\. Give effects an undo/);
-    define(({ result }) => undone.push(result));
+    define(2, ({ result }) => undone.push(result));
     expect(await saver.rewind(TO_A)).toMatchObject({ effects: { undone: [{ name: "grows" }], needNone: [{ name: "reads" }] } });
     expect(undone).toEqual(["done"]);
   });
@@ -298,7 +309,7 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
       let lost = false;
       const calls: UndoCall[] = [];
       const act = (whenInDoubt: boolean) =>
-        defineEffect(`probe ${what}`, {
+        loadedAs(`file:///app/probe.js?in-doubt=${whenInDoubt}`)<void, string>(`probe ${what}`, {
           run: () => (lost ? Promise.reject<string>(new Error("lost")) : "done"),
           probe,
           undo: { run: (call) => calls.push(call), whenInDoubt },
@@ -318,6 +329,47 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
       expect(calls).toMatchObject([{ inDoubt: true, result: undefined }]);
     },
   );
+
+  test("S8.2 S3.5 if its result couldn't be saved, an undo that reads it fails and says what to do, and one that doesn't is called", async () => {
+    const undone: unknown[] = [];
+    let keyOnly = false;
+    const opens = defineEffect("opens a socket", {
+      run: () => ({ port: 80, close: () => undefined }),
+      undo: (call) => undone.push(keyOnly ? call.key : call.result.port),
+    });
+    const { saver, invoke } = running(async ({ log }) =>
+      log.length === 0 ? { log: ["a"] } : { log: [String((await opens()).port)] },
+    );
+    await invoke("a");
+    for (const keysOnly of [false, true]) {
+      keyOnly = keysOnly;
+      expect(await refusal(invoke("b"))).toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
+      const { id, key } = (await saver.effects.list("t")).at(-1)!;
+      if (!keyOnly) {
+        const { code, cause } = await refusal(saver.rewind(TO_A));
+        expect([code, (cause as Error).message]).toEqual([
+          "UNDO_FAILED",
+          `The result of effect "opens a socket" (#0) in node "n" of thread "t" isn't on record, because it couldn't be saved. Let the undo work without \`result\`, or settle the effect: saver.effects.resolve("${id}", { outcome: "done", result }).`,
+        ]);
+        await saver.effects.resolve(id, { outcome: "done", result: { port: 81 } });
+      }
+      await saver.rewind(TO_A);
+      expect(undone.splice(0)).toEqual([keyOnly ? key : 81]);
+    }
+  });
+
+  test("S8.2 S3.5 if its result couldn't be saved, an undo for effects in doubt gets none", async () => {
+    const calls: unknown[] = [];
+    const opens = defineEffect("opens a file", {
+      run: () => ({ close: () => undefined }),
+      undo: { run: ({ result, inDoubt }) => calls.push([result, inDoubt]), whenInDoubt: true },
+    });
+    const { saver, invoke } = running(async ({ log }) => (log.length === 0 ? { log: ["a"] } : (await opens(), {})));
+    await invoke("a");
+    await refusal(invoke("b"));
+    await saver.rewind(TO_A);
+    expect(calls).toEqual([[undefined, false]]);
+  });
 
   test("S8.2 S3.4 a gate that rolls back finds its undo by its name", async () => {
     const deeds = new Deeds();
@@ -373,6 +425,134 @@ describe("S8.2 a name belongs to one definition", () => {
       reloaded(defineEffect);
       expect(definitionNamed("reloaded")?.run(undefined, { key: "" })).toBe(`version ${suffix.length}`);
     }
+  });
+
+  test.each([
+    ["that gives each its own undo", (undo: Undo) => ({ undo: (call: UndoCall) => undo(call) })],
+    ["with an undo as an object", (undo: Undo) => ({ undo: { run: undo } })],
+    ["that gives each its own probe", (undo: Undo) => ({ undo, probe: () => undefined })],
+    ["of instances of a class", (undo: Undo) => Object.assign(Object.create({}) as object, { undo })],
+  ])("S8.2 S3.5 a function %s makes two of one name: a rewind that isn't told which is refused", async (what, more) => {
+    const undone: string[] = [];
+    const undo = (): unknown => undone.push("undone");
+    const forTenant = () => defineEffect(`mail ${what}`, Object.assign(more(undo), { run: () => "sent" }));
+    const red = forTenant();
+    const { saver, graph, invoke } = running(async () => ({ log: [await red()] }));
+    for (const task of ["a", "b", "c"]) await invoke(task);
+    await saver.rewind({ threadId: "t", toTask: "b" });
+    const blue = forTenant();
+    // Whether it was called doesn't matter: a process after a restart can't know either.
+    for (const rewind of [() => saver.rewind({ ...TO_A, dryRun: true }), () => new GraphRunner(graph).rewind(TO_A)]) {
+      const error = await refusal(rewind());
+      expect(error).toMatchObject({ code: "EFFECT_UNCOMPENSATED", data: { effects: [{ verdict: "ambiguous" }] } });
+      expect(error.message).toContain("defined more than once");
+      expect(error.message).toContain("new GraphRunner(graph, { undos: [effect] })");
+    }
+    expect(await saver.rewinds.compensationReport(TO_A)).toMatchObject({ covered: false, effects: [{ verdict: "ambiguous" }] });
+    expect(undone).toEqual(["undone"]);
+    await new GraphRunner(graph, { undos: [red] }).rewind(TO_A);
+    expect(undone).toEqual(["undone", "undone"]);
+    expect(blue.effectName).toBe(red.effectName);
+  });
+
+  test("S8.2 S3.5 a function that gives all its effects one undo and one probe may make any number of one name", async () => {
+    const undone: unknown[] = [];
+    const undo = ({ result }: UndoCall): unknown => undone.push(result);
+    const forTenant = (tenant: string) => defineEffect("mail with one undo", { run: () => `to ${tenant}`, undo });
+    const tenants = ["red", "blue"].map(forTenant);
+    const { saver, invoke } = running(async () => ({ log: await Promise.all(tenants.map((mail) => mail())) }));
+    for (const task of ["a", "b"]) await invoke(task);
+    await saver.rewind(TO_A);
+    expect(undone).toEqual(["to blue", "to red"]);
+  });
+
+  test("S8.2 S3.5 in doubt, of a name with several definitions: none of their probes is asked, and the status says who settles it", async () => {
+    const asked: string[] = [];
+    const forTenant = (tenant: string) =>
+      defineEffect("mail in doubt", {
+        run: () => Promise.reject<string>(new Error("lost")),
+        onError: "unknown",
+        probe: () => (asked.push(tenant), "sent"),
+        undo: { run: () => undefined, whenInDoubt: true },
+      });
+    const [red] = ["red", "blue"].map(forTenant);
+    let lost = false;
+    const { graph, invoke, resume } = running(async () => (lost ? { log: [await red!()] } : {}));
+    await invoke("a");
+    lost = true;
+    await refusal(invoke("b"));
+    const runner = new GraphRunner(graph);
+    expect(String(await runner.status("t"))).toMatch(/in doubt: "mail in doubt" of n\. .*resolve/);
+    expect(await refusal(runner.rewind(TO_A))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+    expect(asked).toEqual([]);
+    // A resume asks the probe of the effect that the node calls.
+    expect(await resume()).toMatchObject({ log: ["sent"] });
+    expect(asked).toEqual(["red"]);
+  });
+
+  test("S8.2 S3.5 property: in all orders of definitions and calls, a rewind calls the undo of the definition that did the effect, or refuses", async () => {
+    type Step = { does: "reload" } | { does: "make"; tenant: string; old: number } | { does: "effect"; by: number };
+    const tenant = fc.constantFrom("main", "red", "blue");
+    const steps = fc.array(
+      fc.oneof<fc.Arbitrary<Step>[]>(
+        fc.constant({ does: "reload" }),
+        fc.record({ does: fc.constant("make" as const), tenant, old: fc.nat(2) }),
+        fc.record({ does: fc.constant("effect" as const), by: fc.nat(5) }),
+      ),
+      { minLength: 2, maxLength: 10 },
+    );
+    const refused = { yes: 0, no: 0 };
+    await fc.assert(
+      fc.asyncProperty(steps, fc.boolean(), async (given, shared) => {
+        const name = `made ${++made}`;
+        const undone: string[] = [];
+        const doers: string[] = [];
+        const sharedUndo = ({ result }: UndoCall<void, string>): unknown => undone.push(result);
+        const modules: { define: Define; made: number }[] = [];
+        const effects: DefinedEffect<void, string>[] = [];
+        const make = (module: (typeof modules)[number], tenant: string): void => {
+          const undo = shared ? sharedUndo : () => undone.push(tenant);
+          module.made++;
+          effects.push(module.define<void, string>(name, { run: () => tenant, undo }));
+        };
+        // As it is loaded, a module makes the effect of its main tenant.
+        const reload = (): void => {
+          modules.push({ define: loadedAs(`file:///app/${name}.js?t=${modules.length}`), made: 0 });
+          make(modules.at(-1)!, "main");
+        };
+        reload();
+        let now: DefinedEffect<void, string> | undefined;
+        const { saver, invoke } = running(async () => ({ log: now === undefined ? [] : [await now()] }));
+        await invoke("a");
+        for (const [index, step] of given.entries()) {
+          if (step.does === "reload") reload();
+          else if (step.does === "make") make(modules.at(-1 - step.old) ?? modules[0]!, step.tenant);
+          else {
+            now = effects[step.by % effects.length];
+            doers.push((await invoke(`task ${index}`)).log.at(-1)!);
+          }
+        }
+        const isAmbiguous = !shared && doers.length > 0 && modules.some((module) => module.made > 1);
+        refused[isAmbiguous ? "yes" : "no"]++;
+        if (isAmbiguous) expect(await refusal(saver.rewind(TO_A))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+        else await saver.rewind(TO_A);
+        expect(undone).toEqual(isAmbiguous ? [] : doers.toReversed());
+        closeAll();
+      }),
+      {
+        numRuns: runs(15, 150),
+        examples: [
+          [
+            [
+              { does: "make", tenant: "red", old: 0 },
+              { does: "effect", by: 0 },
+            ],
+            false,
+          ],
+        ],
+      },
+    );
+    expect(refused.yes).toBeGreaterThan(0);
   });
 
   test("S8.2 so may a second copy of the same source text (a module in two bundles), but no copy that differs", () => {

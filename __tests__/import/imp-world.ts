@@ -53,6 +53,12 @@ export const say = (text: string) => ({ messages: [new HumanMessage({ id: `human
 /** Threads in many states: waiting, answered, gone on, forked, edited, with a failure and its second attempt, saved at exit only. */
 export async function fillOfficial(file: string): Promise<void> {
   const saver = SqliteSaver.fromConnString(file);
+  await fillThreads(saver);
+  saver.db.close();
+}
+
+/** {@link fillOfficial} for any of the official savers. */
+export async function fillThreads(saver: BaseCheckpointSaver): Promise<void> {
   const graph = worldGraph(saver);
   await graph.invoke(say("hi"), thread("waiting"));
 
@@ -72,11 +78,10 @@ export async function fillOfficial(file: string): Promise<void> {
   await graph.invoke(new Command({ resume: "yes" }), { ...thread("exit"), durability: "exit" });
 
   await failThenSucceed(saver);
-  saver.db.close();
 }
 
 /** The failed attempt's error stays among the writes of the task that then succeeded. */
-async function failThenSucceed(saver: SqliteSaver): Promise<void> {
+async function failThenSucceed(saver: BaseCheckpointSaver): Promise<void> {
   let failures = 1;
   const graph = new StateGraph(State)
     .addNode("flaky", () => {

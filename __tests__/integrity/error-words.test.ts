@@ -103,6 +103,8 @@ describe("S8.3 a path that is none", () => {
       [url, `TurnSaver.fromPath(fileURLToPath(${JSON.stringify(url)})), with fileURLToPath from "node:url"`],
       ["file:agent.db", 'TurnSaver.fromPath("agent.db")'],
       ["file:agent.db?mode=ro", 'TurnSaver.fromPath("agent.db")'],
+      ["file:", 'TurnSaver.fromPath("agent.db")'],
+      ["file:?mode=ro", 'TurnSaver.fromPath("agent.db")'],
       ["FILE::memory:?cache=shared", 'TurnSaver.fromPath(":memory:")'],
       ["file:100%.db", 'TurnSaver.fromPath("100%.db")'],
     ] as const;
@@ -208,7 +210,6 @@ describe("S8.3 S3.8 an unknown thread", () => {
     ["rewinds.compensationReport", ({ saver }) => saver.rewinds.compensationReport({ threadId, toTask: "x" })],
     ["rewinds.toCheckpoint", ({ saver }) => saver.rewinds.toCheckpoint({ threadId, checkpointId: "c", reason: "r" })],
     ["names.set", ({ saver }) => saver.names.set({ threadId }, "name")],
-    ["names.list", ({ saver }) => saver.names.list(threadId)],
     ["runner.rewind", ({ runner }) => runner.rewind({ threadId, toTask: "x" })],
     ["runner.compensationReport", ({ runner }) => runner.compensationReport({ threadId, toTask: "x" })],
   ];
@@ -246,6 +247,7 @@ describe("S8.3 S3.8 an unknown thread", () => {
     ["rewinds.list", ({ saver }) => saver.rewinds.list(threadId), []],
     ["rewinds.unfinished", ({ saver }) => saver.rewinds.unfinished(threadId), undefined],
     ["rewinds.finish", ({ saver }) => saver.rewinds.finish({ threadId }), undefined],
+    ["names.list", ({ saver }) => saver.names.list(threadId), []],
     ["names.delete", ({ saver }) => saver.names.delete(threadId, "name"), false],
     ["retention.reuseThread", ({ saver }) => saver.retention.reuseThread(threadId), false],
     ["CheckpointFile.fromThread", async ({ saver }) => (await CheckpointFile.fromThread(saver, threadId)).phases, []],

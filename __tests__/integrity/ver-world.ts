@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { SystemMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { CheckpointPersister, type TurnSaver, type TurnSaverOptions } from "../../src/index";
-import { openSqliteStore } from "../../src/testing-internal";
+import { internalsOf } from "../../src/testing-internal";
 import { columnsOf, type Flip } from "../../torture/corruption/damage";
 import { SECRET } from "../support/enc-graph";
 import { at, input, Shop, THREAD } from "../support/ret-world";
@@ -46,7 +46,8 @@ export async function fullFile(options: TurnSaverOptions = {}): Promise<string> 
 
 /** Intents and outcomes, as the journal writes them. */
 async function withEffects(path: string, options: TurnSaverOptions): Promise<void> {
-  const store = openSqliteStore(path, { synchronous: "normal", busyTimeoutMs: 100, encryption: options.encryption });
+  const saver = openSaver(path, { logger: quiet, ...options });
+  const { store } = internalsOf(saver);
   const [turn] = await store.listTurns({ threadId: THREAD });
   const text = JSON.stringify(`${SECRET} ${"long ".repeat(80)}`);
   const packed = { text, parts: [] };
@@ -79,7 +80,7 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
     const ended = { status: "done", outcome: packed, endedAt: "2026-11-21T00:00:01.000Z", settledBy: undefined } as const;
     if (name === "mail") await store.settleEffect(row.id, ended);
   }
-  store.close();
+  saver.close();
 }
 
 function withPersister(path: string): void {

@@ -437,6 +437,9 @@ describe("errors of effects and rewinds", () => {
     expect(of("unregistered").message).toMatch(
       /\(e-1: not defined in this process\)\. Import the module that calls defineEffect\("refund", …\) before you rewind\. Or undo by hand/,
     );
+    expect(of("ambiguous").message).toMatch(
+      /\(e-1: defined more than once\)\. Several definitions are named "refund", .* Pass the one to use, .* Or undo by hand/,
+    );
     expect(of("missing", 7).message).toMatch(/can't undo 7 effects: .* and 2 more\. /);
   });
 

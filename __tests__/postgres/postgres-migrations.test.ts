@@ -1,6 +1,11 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { Client, Pool } from "pg";
 import { migrationSql, PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { ALL_TABLES, Connection, migratePostgres, type PostgresMigration } from "../../src/testing-internal";
+import { CHILD_ENV, childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
 import { schemaAt } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
 
@@ -48,6 +53,30 @@ test("PostgreSQL: of eight savers that start at once on a new schema, one migrat
     await Promise.all(savers.map((saver) => saver.close()));
   }
 });
+
+test("S9.5 PostgreSQL: of processes that start at once on a new schema, one migrates and all save", async () => {
+  const [count, rounds] = [runs(4, 8), runs(5, 40)];
+  const children = Array.from({ length: count }, () =>
+    spawn(process.execPath, childProgram(join(__dirname, "migrate-child.ts")), {
+      env: CHILD_ENV,
+      stdio: ["pipe", "pipe", "inherit"],
+    }),
+  );
+  const answers = children.map(({ stdout }) => createInterface(stdout)[Symbol.asyncIterator]());
+  const together = (schema: string): Promise<unknown[]> => {
+    for (const { stdin } of children) stdin.write(`${schema}\n`);
+    return Promise.all(answers.map(async (lines) => (await lines.next()).value as unknown));
+  };
+  await together(newSchema());
+  for (let round = 0; round < rounds; round += 1) {
+    const schema = newSchema();
+    expect(await together(schema)).toEqual(Array(count).fill("saved"));
+    const { rows } = await client.query(`SELECT version FROM "${schema}".langgraph_migrations`);
+    expect(rows).toHaveLength(1);
+    expect((await client.query(`SELECT FROM "${schema}".langgraph_threads`)).rowCount).toBe(count);
+  }
+  for (const { stdin } of children) stdin.end();
+}, 300_000);
 
 test("PostgreSQL: the schema has the tables that the programs know, with their columns in order", async () => {
   const schema = newSchema();
@@ -111,18 +140,18 @@ test("PostgreSQL: a migration that fails leaves the schema as it was; the next o
   const first: PostgresMigration = { version: 1, name: "one", sql: 'CREATE TABLE :"schema".one (id int);\n' };
   const bad: PostgresMigration = { version: 2, name: "bad", sql: 'CREATE TABLE :"schema".two (id int);\nSELECT 1 / 0;\n' };
   const good: PostgresMigration = { version: 2, name: "good", sql: 'CREATE TABLE :"schema".two (id int);\n' };
-  const run = async (...migrations: PostgresMigration[]): Promise<void> => {
-    const connection = await Connection.from(pool, 10_000);
+  const migrated = async (...migrations: PostgresMigration[]): Promise<void> => {
+    const connection = await Connection.from(pool, 10_000, 10_000);
     try {
       await migratePostgres(connection, place, migrations);
     } finally {
       connection.release();
     }
   };
-  await run(first);
-  await expect(run(first, bad)).rejects.toMatchObject({ code: "22012" });
+  await migrated(first);
+  await expect(migrated(first, bad)).rejects.toMatchObject({ code: "22012" });
   expect(await columnsOf(schema, "two")).toEqual([]);
-  await run(first, good);
+  await migrated(first, good);
   expect(await columnsOf(schema, "two")).toHaveLength(1);
   await pool.end();
 });

@@ -67,14 +67,17 @@ async function ran(saver: TurnSaver, taskIds: readonly string[]): Promise<Return
 /** The tasks that a rewind can go back to. */
 async function targets(saver: TurnSaver, threadId = "t"): Promise<string[]> {
   const found: string[] = [];
+  const named: unknown[] = [];
   for (const { taskId } of await saver.turns.tasks(threadId)) {
     const code = await saver.rewind({ threadId, toTask: taskId, dryRun: true }).then(
       () => "",
-      (error: TurnsError) => error.code,
+      (error: TurnsError) => (named.push(error.data["nextTask"]), error.code),
     );
     if (code === "") found.push(taskId);
     else expect(code).toBe("CHECKPOINT_NOT_FOUND");
   }
+  // A refusal says which task is the first that isn't refused.
+  expect(named).toEqual(named.map(() => found[0]));
   return found;
 }
 

@@ -351,7 +351,12 @@ describe("I3.3 rewinds and prunes", () => {
     await shop.saver.prune({ keepLast: 14 });
     for (const name of ["t1"]) {
       const rows = dump(shop.path);
-      await expect(shop.saver.rewind({ threadId: THREAD, toTask: name })).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+      await expect(shop.saver.rewind({ threadId: THREAD, toTask: name })).rejects.toMatchObject({
+        code: "CHECKPOINT_NOT_FOUND",
+        message:
+          `Thread "${THREAD}" can't be rewound to task "t1": the checkpoints of that task were pruned. ` +
+          'The earliest task that you can still rewind to is "t2". Nothing was deleted.',
+      });
       expect(dump(shop.path)).toEqual(rows);
     }
     await shop.saver.rewind({ threadId: THREAD, toTask: "t3" });
@@ -366,7 +371,10 @@ describe("I3.3 rewinds and prunes", () => {
     await tasks(shop, ["t1", "t2"]);
     const ofT2 = (await shop.history()).findIndex(({ metadata }) => metadata.source === "input") + 1;
     await shop.saver.prune({ keepLast: ofT2 });
-    await expect(shop.saver.rewind({ threadId: THREAD, toTask: "t1" })).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    await expect(shop.saver.rewind({ threadId: THREAD, toTask: "t1" })).rejects.toMatchObject({
+      code: "CHECKPOINT_NOT_FOUND",
+      message: expect.stringContaining('before the newest one, "t2", were pruned, so there is no task to rewind to.') as string,
+    });
     expect(await shop.roots()).toHaveLength(ofT2);
   });
 

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import type { UndoCall } from "langgraph-checkpoint-turns";
+import { inspect } from "node:util";
+import type { RewindReport, UndoCall } from "langgraph-checkpoint-turns";
 import { setFailpointHandler } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread, told } from "../support/eff-world";
 import { KEY } from "../support/enc-graph";
@@ -161,6 +162,55 @@ describe("S3.5 what is undone", () => {
     const report = await saver.rewind(TO_A, undos);
     expect(report.rewindId).toBeUndefined();
     expect(ledger.lines()).toEqual(["do one"]);
+  });
+});
+
+describe("S3.5 a report of a rewind reads as a few lines", () => {
+  const lines = (report: RewindReport): string[] => {
+    expect(inspect(report)).toBe(String(report));
+    expect(Object.keys(report)).not.toContain("toString");
+    return String(report).split("\n");
+  };
+
+  test("S3.5 a dry run says what would be deleted and undone, in the order of the undos; the rewind says the same as done", async () => {
+    const { saver, task, undos } = world();
+    await task("a", "kept");
+    await task("b", "one");
+    await task("c", "two", { name: "bare", undo: undefined });
+    const request = { ...TO_A, allowUncompensated: true };
+    const dry = lines(await saver.rewind({ ...request, dryRun: true }, undos));
+    const report = await saver.rewind(request, undos);
+    const { checkpoints, writes, turns, effects } = report.removed;
+    const rows = `${checkpoints} checkpoints, ${writes} writes, ${turns} turns, ${effects} effects`;
+    expect(dry).toEqual([
+      'Dry run of a rewind: thread "t" to the end of task "a". Nothing was changed.',
+      `Would delete: tasks "b", "c"; ${rows}.`,
+      'Would undo, in this order: "two" of chores, "one" of chores.',
+      'Not undone, because of allowUncompensated: "bare" of chores.',
+    ]);
+    expect(lines(report)).toEqual([
+      'Rewound thread "t" to the end of task "a".',
+      `Deleted: tasks "b", "c"; ${rows}.`,
+      'Undone, in this order: "two" of chores, "one" of chores.',
+      'Not undone, because of allowUncompensated: "bare" of chores.',
+      `To take it back: await saver.rewinds.takeBack("${report.rewindId}", { despiteUndone: true })`,
+    ]);
+  });
+
+  test("S3.5 with nothing to undo, without an archive, and with nothing to delete", async () => {
+    const { saver, task, undos } = world();
+    for (const name of ["a", "b", "c"]) await task(name);
+    const archived = await saver.rewind({ ...TO_A, toTask: "b" }, undos);
+    expect(lines(archived).slice(2)).toEqual([
+      "Undone: nothing.",
+      `To take it back: await saver.rewinds.takeBack("${archived.rewindId}")`,
+    ]);
+    const report = lines(await saver.rewind({ ...TO_A, archive: false }, undos));
+    expect(report[1]).toMatch(/^Deleted: task "b"; /);
+    expect(report.slice(2)).toEqual(["Undone: nothing.", "It can't be taken back, because archive is false."]);
+    expect(lines(await saver.rewind(TO_A, undos))).toEqual([
+      'Thread "t" is at the end of task "a" already. Nothing was deleted or undone.',
+    ]);
   });
 });
 

@@ -343,6 +343,24 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
     }
   });
 
+  test("S8.3 the calls to settle and to resume are whole, however long the names around them are", async () => {
+    const at = world();
+    const threadId = "t".repeat(200);
+    const name = (letter: string): string => letter.repeat(90);
+    const doubt = (letter: string) => () =>
+      effect(name(letter), () => Promise.reject(new Error("timeout")), { onError: "unknown" });
+    const runner = line(at, [name("n")], {
+      [name("n")]: async () => void (await Promise.allSettled([doubt("x")(), doubt("y")()])),
+    });
+    await expect(runner.invoke({ log: [] }, { threadId })).rejects.toThrow();
+    const [, , , resume, effects] = String(await runner.status(threadId)).split("\n");
+    const [{ id } = { id: "" }] = (await runner.status(threadId)).inDoubt;
+    expect(resume).toBe(`Resume: await runner.resume({ threadId: "${threadId}" })`);
+    expect(effects).toContain(`settle it: await runner.effects.resolve("${id}", { outcome: "done", result })`);
+    expect(effects!.length).toBeLessThanOrEqual(300);
+    at.saver.close();
+  });
+
   test("S8.3 as text and in the console a status has five lines; one is the call that continues the thread", async () => {
     const at = world();
     const bodies: Record<string, typeof breaks> = { ask: () => ({ log: [interrupt<object, string>({ send: "it?" })] }) };

@@ -24,8 +24,8 @@ const effect = <T>(
   { undo, ...options }: Omit<EffectOptions<T>, "undo"> & { undo: string },
 ): Promise<T> => effectUndoneBy(undo, name, fn, options);
 
-/** plan → pay, a deed → ask, an interrupt → end. Later versions of the package resume what this left: it may not change. */
-export function fixtureGraph(saver: TurnSaver, deeds: string[]): any {
+/** plan → pay, a side effect → ask, an interrupt → end. Later versions of the package resume what this left: it may not change. */
+export function fixtureGraph(saver: TurnSaver, paid: string[]): any {
   const graph = new StateGraph(State)
     .addNode("plan", (state) => ({
       log: [`plan ${state.log.length}`],
@@ -39,7 +39,7 @@ export function fixtureGraph(saver: TurnSaver, deeds: string[]): any {
       },
     }))
     .addNode("pay", async (state) => {
-      const receipt = await effect("charge", (key) => (deeds.push(key), `receipt ${deeds.length}`), {
+      const receipt = await effect("charge", (key) => (paid.push(key), `receipt ${paid.length}`), {
         input: { amount: state.log.length },
         undo: "refund",
       });
@@ -115,11 +115,11 @@ function exact(this: Record<string, unknown>, key: string, json: unknown): unkno
 
 /** What goes on with the fixture: the answer that is waited for, a rewind that is taken back, a new task. */
 export async function goneOnWith(path: string, options: TurnSaverOptions): Promise<unknown> {
-  const deeds: string[] = [];
+  const paid: string[] = [];
   const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
-  const graph = fixtureGraph(saver, deeds);
+  const graph = fixtureGraph(saver, paid);
   const { log: answered } = await graph.invoke(goOn, on("waiting"));
-  const deedsOfWaiting = deeds.length;
+  const paidOfWaiting = paid.length;
   const [rewind] = await saver.rewinds.list("rewound");
   await saver.rewinds.takeBack(rewind!.id);
   const { log: takenBack } = (await graph.getState(on("rewound"))).values;
@@ -127,5 +127,5 @@ export async function goneOnWith(path: string, options: TurnSaverOptions): Promi
   const { log: copied } = await graph.invoke(goOn, on("copy"));
   const { problems } = await saver.verify();
   saver.close();
-  return { answered, deedsOfWaiting, takenBack, copied, deeds: deeds.length, problems };
+  return { answered, paidOfWaiting, takenBack, copied, paid: paid.length, problems };
 }

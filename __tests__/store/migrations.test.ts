@@ -211,8 +211,8 @@ describe("S3.2 databases written by each schema that there was", () => {
   test.each(every)("S2.5 %s continues: the answer that is waited for, a rewind taken back, a new task", async (name) => {
     const goneOn = await goneOnWith(fixture(name), optionsOf(name));
     expect(goneOn).toEqual(read(name).goneOn);
-    // A deed that was done before the file was closed is not done again.
-    expect(goneOn).toMatchObject({ deedsOfWaiting: 0, deeds: 1, problems: [] });
+    // A side effect that was done before the file was closed is not done again.
+    expect(goneOn).toMatchObject({ paidOfWaiting: 0, paid: 1, problems: [] });
   });
 
   test.each(every)(
@@ -449,8 +449,8 @@ describe("S1.5 the archive knows every column", () => {
     const saver = open(path);
     await new GraphRunner(chain(saver)).invoke({ log: ["one"] }, { threadId: "t", taskId: "one" });
     // From the second task on a log that is stored element by element, another graph, and effects.
-    const deed = (node: string): Promise<string> => effect(`deed of ${node}`, () => node, { input: { node }, undo: false });
-    const journaled = chain(saver, async (node) => void (await deed(node)));
+    const act = (node: string): Promise<string> => effect(`act of ${node}`, () => node, { input: { node }, undo: false });
+    const journaled = chain(saver, async (node) => void (await act(node)));
     await new GraphRunner(journaled, { nodes: { a: { version: "2" } } }).invoke(
       { log: ["two".padEnd(300, ".")] },
       { threadId: "t", taskId: "two" },

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
+import type { Pool as PgPool } from "pg";
 import { TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { PostgresTurnSaver } from "../../src/postgres/index";
 
@@ -15,6 +16,31 @@ export function openSaver(path: string, options: TurnSaverOptions = {}): TurnSav
   const { driver: _, synchronous: __, ...rest } = options;
   const schema = schemaAt(path === ":memory:" ? randomUUID() : path);
   return PostgresTurnSaver.fromConnString(process.env["TURNS_PG_URL"] ?? "", { ...rest, schema });
+}
+
+/**
+ * {@link openSaver} for a test that lets something happen before a commit, from a failpoint. An engine that answers later does it a
+ * moment later: here no transaction begins until it has.
+ *
+ * @param happened what the transactions wait for, if there is something by then
+ */
+export function openWaiting(path: string, options: TurnSaverOptions, happened: () => unknown): TurnSaver {
+  if (!ON_POSTGRES) return openSaver(path, options);
+  const { Pool } = require("pg") as { Pool: typeof PgPool };
+  // Nobody ends it: the saver doesn't, and its idle connections end by themselves.
+  const pool = new Pool({ connectionString: process.env["TURNS_PG_URL"], idleTimeoutMillis: 100, allowExitOnIdle: true });
+  const { driver: _, synchronous: __, ...rest } = options;
+  const waiting = {
+    options: pool.options,
+    on: pool.on.bind(pool),
+    removeListener: pool.removeListener.bind(pool),
+    end: () => pool.end(),
+    connect: async () => {
+      await happened();
+      return pool.connect();
+    },
+  };
+  return new PostgresTurnSaver(waiting, { ...rest, schema: schemaAt(path) });
 }
 
 /** The schema that stands for a path. */

@@ -11,8 +11,9 @@ import {
 } from "langgraph-checkpoint-turns/transactions";
 import { setFailpointHandler } from "../../src/testing-internal";
 import { attached, closeAll, fresh, line, open, refusal, thread } from "../support/eff-world";
+import { testOfFiles } from "../support/test-of-files";
 import { config } from "../support/undo-world";
-import { LIBRARIES } from "./tx-libraries";
+import { describeLibraries } from "./tx-libraries";
 import { type Bank, CHARGES, freshTable, then } from "./tx-world";
 
 /** What every adapter promises, with the user's library and a real database: SQLite, or with jest.postgres.config.mjs PostgreSQL. */
@@ -32,7 +33,7 @@ const AWKWARD = {
 
 afterEach(closeAll);
 
-describe.each(LIBRARIES)("transactional effects by $name", (library) => {
+describeLibraries("transactional effects by $name", (library) => {
   let bank: Bank;
   beforeAll(async () => (bank = await library.open()));
   afterAll(() => bank.close());
@@ -340,7 +341,7 @@ describe("a synchronous driver", () => {
     return { db, tx: sqliteTransactions(db), count: () => db.prepare("SELECT count(*) FROM charges").pluck().get() };
   }
 
-  test("S9.6 refuses an async function where it's defined, and rolls back one that returns a promise", async () => {
+  testOfFiles("S9.6 refuses an async function where it's defined, and rolls back one that returns a promise", async () => {
     const { db, tx, count } = bank();
     const message = expect.stringContaining("synchronous") as string;
     for (const more of [{ run: async () => 1 }, { run: () => 1, undo: async () => 1 }]) {
@@ -361,7 +362,7 @@ describe("a synchronous driver", () => {
     db.close();
   });
 
-  test("S9.6 it may be the handle that the saver has", async () => {
+  testOfFiles("S9.6 it may be the handle that the saver has", async () => {
     const path = fresh();
     const db = new Database(path);
     const saver = new TurnSaver(db);

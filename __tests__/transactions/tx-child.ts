@@ -1,9 +1,10 @@
 import Database from "better-sqlite3";
-import { type DefinedEffect, defineEffect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { type DefinedEffect, defineEffect, GraphRunner } from "langgraph-checkpoint-turns";
 import { pgTransactions, sqliteTransactions } from "langgraph-checkpoint-turns/transactions";
 import { Pool, type PoolClient } from "pg";
 import { setFailpointHandler } from "../../src/testing-internal";
 import { line, quietLogger } from "../support/eff-world";
+import { openSaver } from "../support/open-saver";
 
 /**
  * A process that charges in transactions: `tx-child <role> <task> <db>`, the bank in the environment. It dies at event KILL_AT: before and after
@@ -26,7 +27,7 @@ const NAME = "charge";
 const settings = (more: object) => ({ ...more, onError: () => "retryable" as const });
 
 function onPostgres(): DefinedEffect<number, number> {
-  const pool = new Pool({ connectionString: BANK, options: `-c search_path=${BANK_SCHEMA}`, max: 3 });
+  const pool = new Pool({ connectionString: BANK, max: 3 });
   pool.on("error", () => undefined);
   pool.on("connect", (client) => {
     const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
@@ -41,10 +42,10 @@ function onPostgres(): DefinedEffect<number, number> {
   return defineEffect(NAME, {
     tx: pgTransactions(pool, { schema: BANK_SCHEMA }),
     run: async (cents: number, { db, key }: { db: PoolClient; key: string }) => {
-      await db.query("INSERT INTO charges VALUES ($1, $2)", [key, cents]);
+      await db.query(`INSERT INTO ${BANK_SCHEMA}.charges VALUES ($1, $2)`, [key, cents]);
       return cents;
     },
-    undo: ({ db, key }) => db.query("DELETE FROM charges WHERE key = $1", [key]),
+    undo: ({ db, key }) => db.query(`DELETE FROM ${BANK_SCHEMA}.charges WHERE key = $1`, [key]),
     ...settings({}),
   });
 }
@@ -85,7 +86,7 @@ function onSqlite(): DefinedEffect<number, number> {
   });
 }
 
-const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
+const saver = openSaver(path, { logger: quietLogger() });
 const charge = BANK_SCHEMA === undefined ? onSqlite() : onPostgres();
 
 async function main(): Promise<unknown> {

@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
-import { integer, pgTable, text } from "drizzle-orm/pg-core";
+import { integer, pgSchema, text } from "drizzle-orm/pg-core";
 import knexBy from "knex";
 import { Kysely, PostgresDialect } from "kysely";
 import {
@@ -21,25 +21,31 @@ import { type Bank, CHARGES, type Library, type Tables } from "./tx-world";
 /** Banks on the PostgreSQL server of the tests. */
 const ROOT = join(__dirname, "..", "..");
 export const URL_OF_TESTS = process.env["TURNS_PG_URL"] ?? "";
+const DIRECT_URL = process.env["TURNS_PG_DIRECT_URL"] ?? URL_OF_TESTS;
 
-/** A pool whose connections have a schema of their own as their default. */
+/** A schema of its own with a pool for the libraries, and one of the server itself for what tests look at. */
 export async function schemaOfOwn(name = `tx_${randomUUID().replaceAll("-", "").slice(0, 20)}`) {
-  const pool = poolOn(URL_OF_TESTS, name);
-  await pool.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
-  await pool.query(CHARGES.replace("TABLE", "TABLE IF NOT EXISTS"));
-  return { name, pool };
+  const direct = poolOn(DIRECT_URL, name);
+  await direct.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
+  await direct.query(CHARGES.replace("TABLE", "TABLE IF NOT EXISTS"));
+  return { name, pool: poolOn(URL_OF_TESTS, name), direct };
 }
 
+/** Connections that have a schema as their default, except behind PgBouncer, which admits no such setting. */
 export function poolOn(url: string, schema: string): Pool {
-  const pool = new Pool({ connectionString: url, options: `-c search_path=${schema}`, max: 8 });
+  const isPooled = url === URL_OF_TESTS && url !== DIRECT_URL;
+  const pool = new Pool({ connectionString: url, max: 8, ...(!isPooled && { options: `-c search_path=${schema}` }) });
   pool.on("error", () => undefined);
   return pool;
 }
 
-export type Own = { pool: Pool; name: string };
-function onPostgres({ pool, name }: Own, rest: Pick<Bank, "charge" | "refund" | "adapter"> & { close?: () => unknown }): Bank {
+export type Own = { pool: Pool; direct: Pool; name: string };
+function onPostgres(
+  { pool, direct, name }: Own,
+  rest: Pick<Bank, "charge" | "refund" | "adapter"> & { close?: () => unknown },
+): Bank {
   const adapter = (options?: DialectOptions) => rest.adapter({ schema: name, ...options });
-  const sql = async (statement: string) => (await pool.query(statement)).rows;
+  const sql = async (statement: string) => (await direct.query(statement)).rows;
   return {
     ...rest,
     adapter,
@@ -48,8 +54,9 @@ function onPostgres({ pool, name }: Own, rest: Pick<Bank, "charge" | "refund" | 
     sql,
     charges: () => sql("SELECT key, cents FROM charges ORDER BY ctid"),
     close: async () => {
-      await pool.query(`DROP SCHEMA ${name} CASCADE`);
       await rest.close?.();
+      await direct.query(`DROP SCHEMA ${name} CASCADE`);
+      await direct.end();
       if (!pool.ended) await pool.end();
     },
   };
@@ -58,11 +65,10 @@ function onPostgres({ pool, name }: Own, rest: Pick<Bank, "charge" | "refund" | 
 export const byPg = (own: Own): Bank =>
   onPostgres(own, {
     adapter: (options) => pgTransactions(own.pool, options),
-    charge: (db: PoolClient, key, cents) => db.query("INSERT INTO charges VALUES ($1, $2)", [key, cents]),
-    refund: (db: PoolClient, key) => db.query("DELETE FROM charges WHERE key = $1", [key]),
+    charge: (db: PoolClient, key, cents) => db.query(`INSERT INTO ${own.name}.charges VALUES ($1, $2)`, [key, cents]),
+    refund: (db: PoolClient, key) => db.query(`DELETE FROM ${own.name}.charges WHERE key = $1`, [key]),
   });
 
-const charges = pgTable("charges", { key: text().notNull(), cents: integer().notNull() });
 export const POSTGRES_LIBRARIES: readonly Library[] = [
   { name: "pg", open: async () => byPg(await schemaOfOwn()) },
   {
@@ -70,10 +76,11 @@ export const POSTGRES_LIBRARIES: readonly Library[] = [
     open: async () => {
       const own = await schemaOfOwn();
       const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: own.pool }) });
+      const within = (tx: typeof db) => tx.withSchema(own.name);
       return onPostgres(own, {
         adapter: (options) => kyselyTransactions(db, options),
-        charge: (tx: typeof db, key, cents) => tx.insertInto("charges").values({ key, cents }).execute(),
-        refund: (tx: typeof db, key) => tx.deleteFrom("charges").where("key", "=", key).execute(),
+        charge: (tx: typeof db, key, cents) => within(tx).insertInto("charges").values({ key, cents }).execute(),
+        refund: (tx: typeof db, key) => within(tx).deleteFrom("charges").where("key", "=", key).execute(),
       });
     },
   },
@@ -82,6 +89,7 @@ export const POSTGRES_LIBRARIES: readonly Library[] = [
     open: async () => {
       const own = await schemaOfOwn();
       const db = drizzle({ client: own.pool });
+      const charges = pgSchema(own.name).table("charges", { key: text().notNull(), cents: integer().notNull() });
       return onPostgres(own, {
         adapter: (options) => drizzleTransactions(db, options),
         charge: (tx: typeof db, key, cents) => tx.insert(charges).values({ key, cents }),
@@ -93,11 +101,11 @@ export const POSTGRES_LIBRARIES: readonly Library[] = [
     name: "Knex on pg",
     open: async () => {
       const own = await schemaOfOwn();
-      const db = knexBy({ client: "pg", connection: URL_OF_TESTS, searchPath: [own.name] });
+      const db = knexBy({ client: "pg", connection: URL_OF_TESTS });
       return onPostgres(own, {
         adapter: (options) => knexTransactions(db, options),
-        charge: (tx: typeof db, key, cents) => tx("charges").insert({ key, cents }),
-        refund: (tx: typeof db, key) => tx("charges").where({ key }).del(),
+        charge: (tx: typeof db, key, cents) => tx("charges").withSchema(own.name).insert({ key, cents }),
+        refund: (tx: typeof db, key) => tx("charges").withSchema(own.name).where({ key }).del(),
         close: () => db.destroy(),
       });
     },

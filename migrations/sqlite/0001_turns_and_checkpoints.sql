@@ -7,11 +7,11 @@
 --   langgraph_chunks       parts of values, once per thread and content; the SHA-256 address is their checksum
 --   langgraph_lists        list values: a list shares the first `keep` elements of its `base`
 --   langgraph_items        the elements a list owns, by position, each a chunk. A list only ever grows at its end, so every shorter
---                          length of it is an older version of the same value, and appending costs one row whatever the length
+--                          length of it is an older version of the same value, and appending costs one row for any length
 --   langgraph_writes       pending writes, by the checkpoint and node task they belong to
 --   langgraph_checkpoints  the turns: a Thought before and an Action after each attempt of a node task
 --   langgraph_graphs       what a graph was made of when turns were recorded, once per thread and content, to notice that it changed
---   langgraph_effects      the journal of side effects: committed as an intent before the deed, and again with its outcome after it
+--   langgraph_effects      the journal of side effects: committed as an intent before the side effect, and again with its outcome after it
 --   langgraph_names        names that people gave to checkpoints; a named checkpoint is never pruned
 --   langgraph_runs         which process runs which thread just now
 --   langgraph_rewinds      what was rewound, and in langgraph_archive the rows that went
@@ -33,12 +33,14 @@ CREATE TABLE langgraph_settings (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO langgraph_settings (name, value) VALUES ('threads', 0);
 
--- `thread` is never used again. `seq` is the last number that was taken on the thread; every commit on it takes one, so that whoever
--- remembers the row can tell whether somebody else has saved since. `generation` grows whenever rows of the thread were deleted or brought
+-- `thread` is never used again. `seq` is the last number that was taken on the thread; every commit on it takes one, so that a process
+-- that remembers the row can tell whether somebody else has saved since. `generation` grows whenever rows of the thread were deleted or brought
 -- back, so that what a process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep
 -- is gone. `unswept`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
 -- `tag` is a checksum of the id alone, by which the row is found when the id is damaged, so that no thread is taken for a new one.
--- The last five say how many rows there are of the thread; `others` are tasks, names and rewinds. Every commit writes them.
+-- The counts say how many rows there are of the thread; `others` are tasks, names and rewinds. Every commit writes them.
+-- `arrived`: the move that brought the thread from another database, if one did. `moved_to`, JSON, names the database that it moves to.
+-- While it's set, nothing is saved on the thread. With `gone`, the rows are there now, and this one only tells where.
 CREATE TABLE langgraph_threads (
   thread     INTEGER PRIMARY KEY,
   thread_id  TEXT NOT NULL UNIQUE,
@@ -54,6 +56,9 @@ CREATE TABLE langgraph_threads (
   turns      INTEGER NOT NULL,
   effects    INTEGER NOT NULL,
   others     INTEGER NOT NULL,
+  arrived    TEXT,
+  moved_to   TEXT,
+  gone       INTEGER NOT NULL DEFAULT 0 CHECK (gone IN (0, 1)),
   checksum   TEXT NOT NULL
 ) STRICT;
 
@@ -196,18 +201,19 @@ CREATE TABLE langgraph_graphs (
 ) STRICT;
 CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, digest);
 
--- One row per effect, updated in place: what happened outside stays true, whatever is rewound here. A rewind deletes the effects that
+-- One row per effect, updated in place: what happened outside stays true after a rewind. A rewind deletes the effects that
 -- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
 -- unless the caller named it); `path` is node_ns without the task ids and `spot` its steps and Sends, by which an effect is found again
--- when the graph it ran in was begun anew. `anchor` is the root checkpoint it ran under, of `anchor_thread` if that is another thread, `run` the root node task and its attempt,
--- `unsaved_run` the graph run that it is a part of, until a root checkpoint of that run is saved. A new try of what did not happen gives the
--- row a new seq; the repetition of one in doubt reserves `tried_seq`, which becomes its seq when it is known to be done, or is undone.
+-- when the graph it ran in was started again from scratch. `anchor` is the root checkpoint it ran under, of `anchor_thread` if that is
+-- another thread, `run` the root node task and its attempt, `unsaved_run` the graph run that it is a part of, until a root checkpoint of
+-- that run is saved. A new try of what did not happen gives the row a new seq; the repetition of one in doubt reserves `tried_seq`, which
+-- becomes its seq when it is known to be done, or is undone.
 -- `process` is who holds the intent. `epoch` is the thread's when it began. `content` is a JSON object of input and
 -- outcome, each codec text, and of what a failed undo threw.
 --   status       'intent' begun, outcome unknown · 'done' · 'failed' may run again · 'final' failed for good
 --   undo         name of the undo, '' for an effect that needs none, absent if nothing was said
 --   undo_status  'begun' outcome unknown · 'done' · 'failed'
---   inherited    1 in a copied thread: the deed is the source's, and so is its undo
+--   inherited    1 in a copied thread: the side effect belongs to the source, and so does its undo
 CREATE TABLE langgraph_effects (
   seq          INTEGER PRIMARY KEY,
   thread       INTEGER NOT NULL,
@@ -259,7 +265,7 @@ CREATE TABLE langgraph_names (
   PRIMARY KEY (thread, name)
 ) STRICT, WITHOUT ROWID;
 
--- `beat_at` is in milliseconds of the machine's uptime, which nobody can set; `boot` says which start of which machine it counts from.
+-- `beat_at` is in milliseconds of the machine's uptime, which nobody can set; `boot` names the machine and its start that it counts from.
 CREATE TABLE langgraph_runs (
   run_id     TEXT PRIMARY KEY,
   thread_id  TEXT NOT NULL,
@@ -307,7 +313,7 @@ CREATE INDEX langgraph_archive_by_thread ON langgraph_archive (thread_id);
 
 -- A large thread is deleted, and copied, in many short transactions. What makes it invisible, or visible, is its row of
 -- langgraph_threads; until all its other rows are gone, or there, its number stands here, so that nobody takes them for damage, and
--- whoever comes by can finish the removal. A row is about the thread of a number, or (with thread 0) about the archive of a rewind.
+-- any process can finish the removal. A row is about the thread of a number, or (with thread 0) about the archive of a rewind.
 -- `run_id` is the row of langgraph_runs of the copy that is writing them, '' for what is to be removed.
 CREATE TABLE langgraph_leftovers (
   thread    INTEGER NOT NULL,

@@ -13,8 +13,11 @@ export interface UndoCall<Input = unknown, Result = unknown> {
   /** The key that the effect's `run` was called with. */
   key: string;
   input: Input;
-  /** What `run` returned. Undefined if the effect is in doubt, or if its result couldn't be saved. */
-  result: Result;
+  /**
+   * What `run` returned. If it couldn't be saved, reading it throws UNSERIALIZABLE_VALUE. For undos with `whenInDoubt` it is
+   * undefined then, and for an effect in doubt.
+   */
+  readonly result: Result;
   /** Nobody knows whether the effect happened. Only undos that declare `whenInDoubt` are called for such effects. */
   inDoubt: boolean;
   effect: Effect;
@@ -30,7 +33,7 @@ export interface Undo<Input, Result, InDoubt extends boolean> {
   probe?: (call: UndoCall<Input, InDoubt extends true ? Result | undefined : Result>) => boolean | Promise<boolean>;
   /** The undo may be called again with the same key when nobody knows whether an earlier call succeeded. */
   idempotent?: boolean;
-  /** Call the undo for effects in doubt too; `result` is undefined then. */
+  /** Call the undo for effects in doubt too. `result` is undefined then, and if it couldn't be saved. */
   whenInDoubt?: InDoubt;
 }
 
@@ -121,6 +124,10 @@ interface Registered {
   place: string;
   /** When it was defined: the same object for all definitions of one turn of the event loop. */
   turn: object;
+  /** The last definition by each file that defined the name. A file that is loaded again under another URL is another file. */
+  byFile: Map<string, AnyDefinition>;
+  /** One file defined the name twice, with different undos or probes. So a rewind can't know which ones an effect belongs to. */
+  isAmbiguous: boolean;
 }
 
 /** The defined effects of this process by name, for all copies of this package (ESM beside CommonJS). */
@@ -173,8 +180,8 @@ const callSchema = () => effectOptions().pick({ id: true, config: true });
  * is kept in the journal, so it must be data that the state could hold.
  *
  * Define effects at the top level of a module. A process that rewinds imports the module and finds the undo and the probe by
- * `name`. A name belongs to one place in the code. The newest definition counts if the same place defines it again (a hot reload,
- * a function that makes effects), or if a second copy of the same source does (a module in two bundles).
+ * `name`. A name belongs to one place in the code. If a function of yours makes effects, pass them to the runner as `undos`: once it
+ * has made two of one name, rewinds no longer find their undos by the name.
  *
  * With `tx`, the effect and a row that says so commit in one transaction of your database. Then nobody has to find out whether it
  * happened, and it needs no probe.
@@ -198,11 +205,22 @@ export function defineEffect<Input = void, Result = unknown, InDoubt extends boo
 ): DefinedEffect<Input, Result>;
 export function defineEffect<Input, Result>(name: string, definition: object): DefinedEffect<Input, Result> {
   const made = madeEffect(name, definition as EffectDefinition<Input, Result>);
-  const known = { definition: definition as AnyDefinition, place: placeOfCaller(defineEffect), turn: turnNow() };
+  register(name, definition as AnyDefinition, placeOfCaller(defineEffect));
+  return made;
+}
+
+/** @throws {TurnsError} EFFECT_DEFINED_TWICE */
+function register(name: string, definition: AnyDefinition, loadedPlace: string): void {
   const earlier = registry.get(name);
+  const file = fileOf(loadedPlace);
+  const byFile = new Map(earlier?.byFile);
+  const previous = byFile.get(file);
+  const isAmbiguous = earlier?.isAmbiguous === true || (previous !== undefined && !undoAlike(previous, definition));
+  // A hot reload of an ES module changes the query of its URL.
+  const place = loadedPlace.replace(/[?#][^:]*(?=:\d+:\d+$)/, "");
+  const known = { definition, place, turn: turnNow(), byFile: byFile.set(file, definition), isAmbiguous };
   if (earlier !== undefined && !isSame(earlier, known)) throw definedTwice(name, earlier, known);
   registry.set(name, known);
-  return made;
 }
 
 /** A defined effect that isn't registered under its name. @throws {TurnsError} INVALID_OPTION */
@@ -274,9 +292,14 @@ function calledInTransaction(name: string, definition: AnyTransactional): (input
 /** Errors of a transactional effect after which nobody knows whether it was committed. */
 const DOUBTFUL = ["COMMIT_IN_DOUBT", "STATE_INVARIANT_VIOLATED"] as const;
 
-/** This process's definition of the effects with this name. */
+/** This process's newest definition of the effects with this name. */
 export function definitionNamed(name: string): AnyDefinition | undefined {
   return registry.get(name)?.definition;
+}
+
+/** Whether this process has several definitions of the name, and can't know which of them an effect belongs to. */
+export function isAmbiguous(name: string): boolean {
+  return registry.get(name)?.isAmbiguous === true;
 }
 
 /** @returns undefined for a value that `defineEffect` didn't make */
@@ -305,6 +328,17 @@ function isSame(left: Registered, right: Registered): boolean {
   return text !== undefined && text === textOf(right.definition);
 }
 
+/**
+ * Whether a rewind does the same with both definitions. Equal source text doesn't say so: each call of a function that makes effects
+ * can give its undo another client.
+ */
+function undoAlike(left: AnyDefinition, right: AnyDefinition): boolean {
+  if (left === right) return true;
+  // The definition is `this` of its undo. One that is an instance of a class may have a client of its own.
+  if (![left, right].every((one) => Object.getPrototypeOf(one) === Object.prototype)) return false;
+  return left.undo === right.undo && left.probe === right.probe && transactionalOf(left)?.tx === transactionalOf(right)?.tx;
+}
+
 /** @returns undefined if a function doesn't show its source, as bound ones don't */
 function textOf({ run, probe, undo, idempotent, onInputChange }: AnyDefinition): string | undefined {
   const details = typeof undo === "object" ? [undo.run, undo.probe, undo.idempotent, undo.whenInDoubt] : [undo];
@@ -317,16 +351,13 @@ function fileOf(place: string): string {
   return place.replace(/:\d+:\d+\)?$/, "");
 }
 
-/** File, line and column, without what a hot reload adds to a module's URL. */
+/** The caller's file, line and column; empty if there is no stack. */
 function placeOfCaller(callee: (...args: never[]) => unknown): string {
   const holder: { stack?: unknown } = {};
   Error.captureStackTrace(holder, callee);
   const frames = typeof holder.stack === "string" ? holder.stack.split("\n") : [];
   const frame = frames.find((text) => /^\s*at /.test(text)) ?? "";
-  return frame
-    .replace(/^\s*at (?:.*? \()?/, "")
-    .replace(/\)$/, "")
-    .replace(/[?#][^:]*(?=:\d+:\d+$)/, "");
+  return frame.replace(/^\s*at (?:.*? \()?/, "").replace(/\)$/, "");
 }
 
 const invalidName = (found: unknown): TurnsError =>

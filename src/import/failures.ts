@@ -13,8 +13,8 @@ export const unreadable = (threadId: string, { ns, checkpointId }: OfficialKey, 
 
 export const mismatch = (threadId: string, { ns, checkpointId }: OfficialKey, part: string, channel?: string): TurnsError =>
   new TurnsError("IMPORT_MISMATCH", {
-    problem: `The target doesn't hold what the official file holds: ${part} of checkpoint ${checkpointId} of thread ${JSON.stringify(threadId)} differs.`,
-    remedy: "The thread was removed from the target again. The file was not changed; please report this.",
+    problem: `The target doesn't hold what the official saver stored: ${part} of checkpoint ${checkpointId} of thread ${JSON.stringify(threadId)} differs.`,
+    remedy: "The thread was removed from the target again. The source was not changed; please report this.",
     data: { threadId, checkpointNs: ns, checkpointId, part, channel },
   });
 
@@ -28,7 +28,7 @@ export const threadExists = (threadId: string): TurnsError =>
 /** @param isNumber whether the file has the thread in the form in which the official saver stores a number */
 export const unknownThread = (threadId: string, file: string, isNumber: boolean): TurnsError =>
   new TurnsError("THREAD_NOT_FOUND", {
-    problem: `The file ${file} has no thread ${JSON.stringify(threadId)}, which the option "threads" names.`,
+    problem: `${file} has no thread ${JSON.stringify(threadId)}, which the option "threads" names.`,
     remedy: isNumber
       ? `Nothing was imported. The file has ${JSON.stringify(`${threadId}.0`)}, as the official saver stores a number: name that, and pass mapThreadId: (id) => id.replace(/^(-?\\d+)\\.0$/, "$1").`
       : "Nothing was imported. Leave the option out to import all threads.",

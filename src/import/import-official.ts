@@ -6,6 +6,8 @@ import { isId } from "../system";
 import { checkedOptions, functionSchema } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";
+import type { PgPool } from "../store/postgres/driver";
+import { openOfficialTables } from "../store/postgres/official-tables";
 import { openOfficialFile } from "../store/sqlite/official-file";
 import { noTargetId, sharedTargetId, unknownThread } from "./failures";
 import { breathe, Hold, type ImportedThread, importThread } from "./import-thread";
@@ -30,7 +32,13 @@ export interface ImportOptions {
   signal?: AbortSignal;
 }
 
+export interface PostgresImportOptions extends ImportOptions {
+  /** The schema with the tables of `PostgresSaver`. Default `public`, as there. */
+  schema?: string;
+}
+
 export interface ImportReport {
+  /** The file, or where the database is, without any password. */
   file: string;
   threads: readonly ImportedThread[];
   /**
@@ -69,13 +77,40 @@ const schema = () =>
  *   in the target or not there at all; those that were reported are complete.
  */
 export async function importOfficial(saver: TurnSaver, file: string, options: ImportOptions = {}): Promise<ImportReport> {
-  const { threads, signal, onThread, mapThreadId = (id: string) => id, ...rest } = checkedOptions(schema, options);
+  const checked = checkedOptions(schema, options);
   refuseNoSaver(saver);
   refuseNoFile("file", file, "the path of a file that SqliteSaver wrote");
-  const source = openOfficialFile(file);
+  return importFrom(saver, openOfficialFile(file), checked);
+}
+
+/**
+ * {@link importOfficial} from the tables of LangGraph's own `PostgresSaver`. They are only read, and may be in use.
+ *
+ * @param source a connection string, or a `pg.Pool` of yours, which isn't closed
+ * @throws {TurnsError} what {@link importOfficial} throws; DRIVER_UNAVAILABLE if `pg` isn't installed
+ */
+export async function importOfficialPostgres(
+  saver: TurnSaver,
+  source: string | PgPool,
+  options: PostgresImportOptions = {},
+): Promise<ImportReport> {
+  const { schema: name = "public", ...rest } = options;
+  const checked = checkedOptions(schema, rest);
+  refuseNoSaver(saver);
+  refuseNoDatabase(source, name);
+  return importFrom(saver, await openOfficialTables(source, name), checked);
+}
+
+async function importFrom(
+  saver: TurnSaver,
+  source: OfficialSource,
+  { threads, signal, onThread, mapThreadId = (id: string) => id, ...rest }: z.output<ReturnType<typeof schema>>,
+): Promise<ImportReport> {
+  const { file } = source;
   try {
-    const unknown = threads?.find((threadId) => !source.has(threadId));
-    if (unknown !== undefined) throw unknownThread(unknown, file, source.has(`${unknown}.0`));
+    await breathe(signal);
+    for (const threadId of threads ?? [])
+      if (!(await source.has(threadId))) throw unknownThread(threadId, file, await source.has(`${threadId}.0`));
     const reports: ImportedThread[] = [];
     for (const [threadId, targetId] of await targetIds(threads ?? allThreads(source), mapThreadId, signal)) {
       await breathe(signal);
@@ -87,11 +122,11 @@ export async function importOfficial(saver: TurnSaver, file: string, options: Im
     const isNumeric = (threadId: string): boolean => /^-?(\d+\.\d+(e[+-]\d+)?|Inf)$/.test(threadId);
     return { file, threads: reports, numericThreadIds: reports.map(({ threadId }) => threadId).filter(isNumeric) };
   } finally {
-    source.close();
+    await source.close();
   }
 }
 
-/** The three passes over a thread (survey, write, verify) see one state of the file, even if another process writes to it. */
+/** The three passes over a thread (survey, write, verify) see one state of the source, even if another process writes to it. */
 async function importHeld(
   parts: { saver: TurnSaver; source: OfficialSource; threadId: string; targetId: string; signal: AbortSignal | undefined },
   { onUnreadable, ...options }: { onUnreadable: "stop" | "skip"; existing: "refuse" | "skip"; verify: boolean },
@@ -109,15 +144,15 @@ async function importHeld(
  * @throws {TurnsError} INVALID_OPTION if two threads get the same id, or one gets none
  */
 async function targetIds(
-  threadIds: Iterable<string>,
+  threadIds: Iterable<string> | AsyncIterable<string>,
   map: (threadId: string) => string,
   signal: AbortSignal | undefined,
 ): Promise<Map<string, string>> {
   const targets = new Map<string, string>();
   const sources = new Map<string, string>();
-  for (const threadId of threadIds) {
+  for await (const threadId of threadIds) {
     if (targets.has(threadId)) continue;
-    if (targets.size % THREADS_PER_PIECE === 0) await breathe(signal);
+    if (targets.size % THREADS_PER_PIECE === THREADS_PER_PIECE - 1) await breathe(signal);
     const targetId: unknown = map(threadId);
     if (!isId(targetId)) throw noTargetId(threadId, targetId);
     const other = sources.get(targetId);
@@ -128,8 +163,13 @@ async function targetIds(
   return targets;
 }
 
-function* allThreads(source: OfficialSource): Generator<string> {
-  for (let id = source.nextThread(undefined); id !== undefined; id = source.nextThread(id)) yield id;
+async function* allThreads(source: OfficialSource): AsyncGenerator<string> {
+  for (let last: string | undefined; ;) {
+    const id: string | undefined = await source.nextThread(last);
+    if (id === undefined) return;
+    yield id;
+    last = id;
+  }
 }
 
 function refuseNoSaver(saver: unknown): void {
@@ -137,5 +177,19 @@ function refuseNoSaver(saver: unknown): void {
   throw new TurnsError("INVALID_OPTION", {
     problem: `The target of an import is ${describe(saver)}, not an open TurnSaver.`,
     remedy: "Pass the target, e.g. TurnSaver.fromPath(path).",
+  });
+}
+
+/** @throws {TurnsError} INVALID_OPTION */
+function refuseNoDatabase(source: unknown, schema: unknown): void {
+  const isPool = typeof source === "object" && source !== null && typeof (source as PgPool).connect === "function";
+  const isText = (value: unknown): boolean => typeof value === "string" && value !== "" && !value.includes("\0");
+  const [option, value]: [string, unknown] = isPool || isText(source) ? ["schema", schema] : ["source", source];
+  if (option === "schema" && isText(schema)) return;
+  throw new TurnsError("INVALID_OPTION", {
+    // A string may have a password.
+    problem: `The ${option} of an import is ${typeof value === "string" ? "a string that can't be one" : describe(value)}.`,
+    remedy: "Pass a connection string or a pg.Pool, and as the option `schema` the name of the schema that PostgresSaver uses.",
+    data: { option },
   });
 }

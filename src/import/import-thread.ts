@@ -29,7 +29,7 @@ export interface ImportedThread {
   skipped: readonly SkippedCheckpoint[];
   /** Writes in the source that belong to no checkpoint. No saver can read them, and they were left out. */
   orphanedWrites: number;
-  /** Whether every checkpoint was read from both files and compared. */
+  /** Whether every checkpoint was read from both sides and compared. */
   verified: boolean;
 }
 
@@ -46,7 +46,7 @@ export async function importThread(
 ): Promise<ImportedThread> {
   const { threadId, targetId } = job;
   const { standing, ...counts } = await survey(job);
-  const report = { threadId, targetId, ...counts, orphanedWrites: job.source.orphans(threadId) };
+  const report = { threadId, targetId, ...counts, orphanedWrites: await job.source.orphans(threadId) };
   if (standing === "foreign") {
     if (options.existing === "refuse") throw threadExists(targetId);
     const why = "the target has another thread of that id";
@@ -197,12 +197,12 @@ async function survey(job: ThreadImport): Promise<Survey> {
 
 /** The source's checkpoints, smallest id first. @param skipped gets those that are left out */
 async function* eachTuple(job: ThreadImport, skipped: SkippedCheckpoint[] = []): AsyncGenerator<OfficialTuple> {
-  for (const key of keysOf(job.source, job.threadId)) {
+  for await (const key of keysOf(job.source, job.threadId)) {
     await breathe(job.signal);
     await job.hold.renew();
     let tuple: OfficialTuple | undefined;
     try {
-      tuple = officialTuple(job.source, job.threadId, key);
+      tuple = await officialTuple(job.source, job.threadId, key);
     } catch (error) {
       if (job.onUnreadable === "stop" || !TurnsError.is(error, "CHECKPOINT_UNREADABLE")) throw error;
       skipped.push({ checkpointNs: key.ns, checkpointId: key.checkpointId, why: String(error.data["why"]) });
@@ -239,10 +239,10 @@ export async function breathe(signal: AbortSignal | undefined): Promise<void> {
 }
 
 /** A thread's checkpoints, smallest id first. Only one page of keys is held in memory. */
-function* keysOf(source: OfficialSource, threadId: string): Generator<OfficialKey> {
+async function* keysOf(source: OfficialSource, threadId: string): AsyncGenerator<OfficialKey> {
   let after: OfficialKey | undefined;
   for (;;) {
-    const page = source.keys(threadId, after, KEYS_PER_PAGE);
+    const page = await source.keys(threadId, after, KEYS_PER_PAGE);
     yield* page;
     after = page.at(-1);
     if (page.length < KEYS_PER_PAGE) return;

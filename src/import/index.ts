@@ -1,2 +1,8 @@
-export { importOfficial, type ImportOptions, type ImportReport } from "./import-official";
+export {
+  importOfficial,
+  importOfficialPostgres,
+  type PostgresImportOptions,
+  type ImportOptions,
+  type ImportReport,
+} from "./import-official";
 export type { ImportedThread, SkippedCheckpoint } from "./import-thread";

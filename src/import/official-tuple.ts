@@ -34,13 +34,17 @@ export interface OfficialTuple extends OfficialKey {
 
 /**
  * Reads one row the way the official saver does, but corrects two of its mistakes. Bytes among the pending writes stay as they
- * are in the file (it casts them to text). A checkpoint that is its own parent (it writes those with durability "exit") has none.
+ * are stored (it casts them to text). A checkpoint that is its own parent (it writes those with durability "exit") has none.
  *
  * @returns undefined if there is no such row
  * @throws {TurnsError} CHECKPOINT_UNREADABLE naming the checkpoint, with the reason in `data.why`
  */
-export function officialTuple(source: OfficialSource, threadId: string, key: OfficialKey): OfficialTuple | undefined {
-  const row = source.row(threadId, key);
+export async function officialTuple(
+  source: OfficialSource,
+  threadId: string,
+  key: OfficialKey,
+): Promise<OfficialTuple | undefined> {
+  const row = await source.row(threadId, key);
   if (row === undefined) return undefined;
   const fail = (why: string, cause?: unknown): TurnsError => unreadable(threadId, key, why, cause);
   const checkpoint = checkpointOf(row, fail);
@@ -55,8 +59,9 @@ export function officialTuple(source: OfficialSource, threadId: string, key: Off
   const writes = row.writes.map((write) => pendingWrite(write, fail));
   if (checkpoint.v < 4 && parentId !== undefined) {
     // Before format 4, pending Sends were writes of the parent; newer LangGraph expects them in a channel.
+    const sends = await source.writesTo(TASKS, threadId, parentId);
     const known = Object.values(checkpoint.channel_versions);
-    checkpoint.channel_values[TASKS] = source.writesTo(TASKS, threadId, parentId).map((write) => pendingWrite(write, fail)[2]);
+    checkpoint.channel_values[TASKS] = Array.from(sends, (write) => pendingWrite(write, fail)[2]);
     checkpoint.channel_versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : 1;
   }
   return { ...key, parentId, checkpoint, metadata, writes };
@@ -74,7 +79,12 @@ function checkpointOf(row: OfficialRow, fail: Fail): Checkpoint {
   if (id !== row.checkpointId) throw fail("a checkpoint with another id than its row");
   const more = Object.keys(read).filter((field) => !FIELDS.includes(field));
   if (more.length > 0) throw fail(`fields that no checkpoint has: ${more.join(", ")}`);
-  return { v, id, ts, channel_values: values, channel_versions: versions, versions_seen: seen } as Checkpoint;
+  const stored =
+    row.channels &&
+    Object.fromEntries(
+      row.channels.map(({ channel, type, value }) => [channel, valueOf(`channel ${JSON.stringify(channel)}`, type, value, fail)]),
+    );
+  return { v, id, ts, channel_values: stored ?? values, channel_versions: versions, versions_seen: seen } as Checkpoint;
 }
 
 function pendingWrite(write: OfficialWrite, fail: Fail): CheckpointPendingWrite {

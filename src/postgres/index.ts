@@ -1,2 +1,3 @@
 export { PostgresTurnSaver, type PostgresTurnSaverOptions } from "./saver";
+export { PostgresCheckpointPersister, type PostgresCheckpointPersisterOptions } from "./checkpoint-persister";
 export { migrationSql, type PgClient, type PgPool } from "../store/postgres";

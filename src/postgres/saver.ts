@@ -19,7 +19,7 @@ export interface PostgresTurnSaverOptions extends Omit<TurnSaverOptions, "driver
 const NAME_BYTES = 63;
 const isName = (value: unknown): boolean =>
   typeof value === "string" && value !== "" && !value.includes("\0") && Buffer.byteLength(value) <= NAME_BYTES;
-const own = () =>
+export const placeOptions = () =>
   z.strictObject({
     schema: z.custom<string>(isName, `a name of 1 to ${NAME_BYTES} bytes`).default("turns"),
     migrate: z.enum(["auto", "never"]).default("auto"),
@@ -53,7 +53,7 @@ export class PostgresTurnSaver extends BaseTurnSaver {
     const { schema, migrate, ...rest } = options;
     refuseOptionsOfFiles(rest);
     const resolved = resolveOptions(rest);
-    const store = openPostgresStore(source, { ...resolved, ...checkedOptions(own, { schema, migrate }) });
+    const store = openPostgresStore(source, { ...resolved, ...checkedOptions(placeOptions, { schema, migrate }) });
     super(store, resolved);
     this.#store = store;
   }

@@ -51,7 +51,7 @@ export class Names {
     return toNamed(await this.#store.nameCheckpoint({ threadId, ns, checkpointId }, checked, this.#clock().toISOString()));
   }
 
-  /** Lists the names of a thread's checkpoints in alphabetical order. @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND */
+  /** Lists the names of a thread's checkpoints in alphabetical order. @throws {TurnsError} INVALID_OPTION */
   async list(threadId: string, options: PageOptions<string> = {}): Promise<Page<NamedCheckpoint, string>> {
     const { after, limit } = checkedOptions(textPage, options);
     const rows = await this.#store.listNames(checkedArgument(threadId, "threadId", "names.list"));

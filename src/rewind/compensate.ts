@@ -6,7 +6,7 @@ import type { EffectRow } from "../store/effects";
 import type { Lease, Store, UndoOutcome } from "../store/store";
 import type { UndoCall } from "../effects/define";
 import type { Found, KnownUndo } from "./undos";
-import { goneMeanwhile, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
+import { goneMeanwhile, noResult, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
 
 /** How much of an undo's error is kept with the effect. */
 const ERROR_LENGTH = 1_000;
@@ -38,7 +38,7 @@ interface Compensator {
 
 async function undoOne(parts: CompensationParts, by: Compensator, row: EffectRow, undo: KnownUndo): Promise<void> {
   const { rewindId, lease } = by;
-  const call = await callFor(parts, row);
+  const call = await callFor(parts, row, undo);
   if (row.undoStatus !== undefined && (await isUndone(row, undo, call))) {
     await mark(parts, row, { status: "done", error: undefined }, false);
     return;
@@ -73,15 +73,18 @@ async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promis
   }
 }
 
-async function callFor({ content }: CompensationParts, row: EffectRow): Promise<UndoCall> {
-  const outcome = (await content.outcomeOf(row)) as { result?: unknown } | undefined;
+async function callFor({ content }: CompensationParts, row: EffectRow, { whenInDoubt }: KnownUndo): Promise<UndoCall> {
+  const outcome = (await content.outcomeOf(row)) as { result?: unknown; unsaved?: unknown } | undefined;
   const inDoubt = row.status === "intent";
+  const call = { key: row.key, input: await content.inputOf(row), inDoubt, effect: toPublicEffect(row) };
+  if (inDoubt || typeof outcome?.unsaved !== "string" || whenInDoubt)
+    return { ...call, result: inDoubt ? undefined : outcome?.result };
+  // Its type says that there is a result. An undo that needs none, because the key is enough for it, works without.
   return {
-    key: row.key,
-    input: await content.inputOf(row),
-    result: inDoubt ? undefined : outcome?.result,
-    inDoubt,
-    effect: toPublicEffect(row),
+    ...call,
+    get result(): never {
+      throw noResult(row);
+    },
   };
 }
 

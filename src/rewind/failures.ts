@@ -2,7 +2,7 @@ import { nameOf } from "../effects/failures";
 import { describe, TurnsError, type TurnsErrorDetails, type TurnsErrorCode } from "../errors";
 import type { EffectRow } from "../store/effects";
 import type { RewindRow } from "../store/store";
-import type { EffectSummary } from "./plan";
+import type { EffectSummary, UndoVerdict } from "./plan";
 
 /** How many effects a message names. */
 const NAMED = 5;
@@ -23,17 +23,30 @@ function dataOf(row: EffectRow): Record<string, unknown> {
 const failure = (code: TurnsErrorCode, row: EffectRow, details: TurnsErrorDetails): TurnsError =>
   new TurnsError(code, { data: dataOf(row), ...details });
 
+const WHY: Partial<Record<UndoVerdict, string>> = {
+  missing: "has no undo",
+  unregistered: "not defined in this process",
+  ambiguous: "defined more than once",
+};
+
 export function uncompensated(threadId: string, gaps: readonly EffectSummary[]): TurnsError {
   const named = firstOf(gaps, ({ id, name, nodeName: node, verdict }) => {
-    const why = verdict === "missing" ? "has no undo" : "not defined in this process";
-    return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${why})`;
+    return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${WHY[verdict] ?? verdict})`;
   });
+  const ambiguous = gaps.find(({ verdict }) => verdict === "ambiguous");
   const unknown = gaps.find(({ verdict }) => verdict === "unregistered");
   const missing = gaps.some(({ verdict }) => verdict === "missing");
   const remedies = [
     ...(unknown === undefined
       ? []
       : [`Import the module that calls defineEffect(${JSON.stringify(unknown.undo)}, …) before you rewind.`]),
+    ...(ambiguous === undefined
+      ? []
+      : [
+          `Several definitions are named ${JSON.stringify(ambiguous.undo)}, made by one file, and their undos may differ. ` +
+            "Pass the one to use, saver.rewind(request, [effect]) or new GraphRunner(graph, { undos: [effect] }). " +
+            "If a function makes one for each tenant, put the tenant into the name; if a hot reload did, restart the process.",
+        ]),
     ...(missing
       ? ["Give effects an undo, defineEffect(name, { run, undo }), or `undo: false` if there is nothing to undo."]
       : []),
@@ -74,6 +87,12 @@ export const undoFailed = (row: EffectRow, rewindId: string, cause: unknown): Tu
     remedy: `Nothing was deleted, and what had been undone before is on record. Repair it and call the same rewind again, which continues here; or undo the effect by hand and call ${resolve(row, '{ undo: "done" }')} first; or give the rewind up with saver.rewinds.abandon(${JSON.stringify(rewindId)}).`,
     data: { ...dataOf(row), rewindId },
     cause,
+  });
+
+export const noResult = (row: EffectRow): TurnsError =>
+  failure("UNSERIALIZABLE_VALUE", row, {
+    problem: `The result of ${nameOf(row)} isn't on record, because it couldn't be saved.`,
+    remedy: `Let the undo work without \`result\`, or settle the effect: ${resolve(row, '{ outcome: "done", result }')}.`,
   });
 
 export const undoNotRecorded = (row: EffectRow, cause: unknown): TurnsError =>

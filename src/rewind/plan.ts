@@ -33,7 +33,7 @@ export interface CheckpointRewindRequest extends Pick<RewindRequest, "threadId" 
 /** Names the unfinished rewind to finish by its thread: a thread has at most one. */
 export type FinishRequest = Pick<RewindRequest, "threadId" | "allowUncompensated">;
 
-/** What a rewind removed and undid or, for a dry run, would remove and undo. */
+/** What a rewind removed and undid or, for a dry run, would remove and undo. `String(report)` is a few lines for people. */
 export interface RewindReport {
   /** Undefined for a dry run, and if there was nothing after the target. */
   rewindId: string | undefined;
@@ -46,6 +46,8 @@ export interface RewindReport {
   /** Rows that are removed, by kind. */
   removed: RewindCounts;
   effects: RewindEffects;
+  /** What was deleted, the undos in their order, and how to take the rewind back. */
+  toString(): string;
 }
 
 /** A rewind that was taken back. */
@@ -210,6 +212,7 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
  * - `failed`: it didn't happen
  * - `inherited`: its thread is a copy, and the side effect belongs to the source
  * - `missing`: it has no undo; `unregistered`: this process hasn't defined it, so its undo is unknown
+ * - `ambiguous`: this process has defined it several times, and doesn't know whose undo is the right one
  * - `in-doubt`: nobody knows whether it happened, and its undo isn't for such effects
  * - `undo-in-doubt`: its undo was called with an unknown outcome, has no probe, and can't be called again
  * - `running`: somebody is performing it now
@@ -222,6 +225,7 @@ export type UndoVerdict =
   | "inherited"
   | "missing"
   | "unregistered"
+  | "ambiguous"
   | "in-doubt"
   | "undo-in-doubt"
   | "running";

@@ -1,6 +1,7 @@
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import type { EffectRow } from "../store/effects";
+import { taskSpans } from "../store/ownership";
 import { leaseLost, prunedBehind, unfinishedRewind, unknownThread } from "../store/refusals";
 import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
 import { compensate, type CompensationParts } from "./compensate";
@@ -33,6 +34,7 @@ import {
   type RewindRequest,
   type TakeBackReport,
 } from "./plan";
+import { printingInWords } from "./report-in-words";
 
 /** While it is held, nobody starts a run on the thread. */
 export interface ThreadHold {
@@ -220,7 +222,7 @@ function reportOf(
   removed: RewindCounts,
   effects: readonly Found[],
 ): RewindReport {
-  return { rewindId, threadId, toTask, dryRun, archived, tasks, removed, effects: effectsReport(effects) };
+  return printingInWords({ rewindId, threadId, toTask, dryRun, archived, tasks, removed, effects: effectsReport(effects) });
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND, and what the plan throws */
@@ -236,9 +238,11 @@ async function refuseUnknown(store: RewindParts["store"], threadId: string): Pro
 }
 
 /** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
-async function refuseBehindPruned(store: RewindParts["store"], threadId: string, { targetSeq }: RewindPlan): Promise<void> {
+async function refuseBehindPruned(store: RewindParts["store"], threadId: string, plan: RewindPlan): Promise<void> {
   const prunedSeq = await store.prunedSeq(threadId);
-  if (prunedSeq !== undefined && prunedSeq > targetSeq) throw prunedBehind(threadId);
+  if (prunedSeq === undefined || prunedSeq <= plan.targetSeq) return;
+  const next = taskSpans(await store.listTasks(threadId)).find(({ endSeq }) => endSeq >= prunedSeq);
+  throw prunedBehind(threadId, plan.toTask, next && { taskId: next.taskId, isNewest: next.endSeq === Infinity });
 }
 
 /** The effects after the target, newest first, once the probes of those in doubt were asked. */

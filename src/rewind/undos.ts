@@ -3,6 +3,7 @@ import {
   type DefinedEffect,
   definitionNamed,
   definitionOf,
+  isAmbiguous,
   transactionalOf,
   type UndoCall,
 } from "../effects/define";
@@ -34,6 +35,8 @@ export interface KnownEffect {
   undo: KnownUndo | false | undefined;
   /** Finds out whether one in doubt happened. `isFinal`: the answer stays true, even if a process is still running it. */
   find: ((effect: EffectRow, input: unknown, isFinal: boolean) => Promise<Answer>) | undefined;
+  /** It was defined several times, and any of the undos and probes may be the wrong one. So the others are undefined. */
+  isAmbiguous: boolean;
 }
 
 export type KnownEffects = (name: string) => KnownEffect | undefined;
@@ -52,8 +55,10 @@ export function checkedUndos(undos: Undos = []): KnownEffects {
     given.set(effect.effectName, definition);
   }
   return (name) => {
-    const definition = given.get(name) ?? definitionNamed(name);
-    return definition && { undo: inOneForm(definition), find: findBy(definition) };
+    const own = given.get(name);
+    if (own === undefined && isAmbiguous(name)) return { undo: undefined, find: undefined, isAmbiguous: true };
+    const definition = own ?? definitionNamed(name);
+    return definition && { undo: inOneForm(definition), find: findBy(definition), isAmbiguous: false };
   };
 }
 
@@ -70,7 +75,7 @@ function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
   const transactional = transactionalOf(definition);
   if (transactional !== undefined && typeof transactional.undo === "function") {
     const { tx, undo: undoIn } = transactional;
-    const run = (call: UndoCall) => undoneIn(tx, tryOf(call.effect), (db) => undoIn.call(definition, { ...call, db }));
+    const run = (call: UndoCall) => undoneIn(tx, tryOf(call.effect), (db) => undoIn.call(definition, withDb(call, db)));
     // Called again, it finds its mark.
     return { run, probe: undefined, idempotent: true, whenInDoubt: false };
   }
@@ -79,6 +84,11 @@ function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
   }
   const { probe, idempotent = false, whenInDoubt = false } = undo;
   return { run: (call) => undo.run(call), probe: probe && ((call) => probe.call(undo, call)), idempotent, whenInDoubt };
+}
+
+/** Copies no value: reading a result that isn't there throws. */
+function withDb<Db>(call: UndoCall, db: Db): UndoCall & { db: Db } {
+  return Object.defineProperties({ db }, Object.getOwnPropertyDescriptors(call)) as UndoCall & { db: Db };
 }
 
 const invalid = (what: string, found: string): TurnsError =>
@@ -98,7 +108,7 @@ export interface Found {
   cause: unknown;
 }
 
-const SKIPPED: readonly UndoVerdict[] = ["missing", "unregistered"];
+const SKIPPED: readonly UndoVerdict[] = ["missing", "unregistered", "ambiguous"];
 const REFUSING: readonly UndoVerdict[] = ["in-doubt", "undo-in-doubt", "running"];
 /** They leave nothing behind that would need an undo. */
 const IRRELEVANT: readonly UndoVerdict[] = ["failed", "inherited"];
@@ -129,6 +139,7 @@ function verdictOf(row: EffectRow, status: EffectSummary["status"], effect: Know
   if (row.undoStatus === "begun" && undo?.probe === undefined && undo?.idempotent !== true) return "undo-in-doubt";
   if (row.undo === "" || effect?.undo === false) return "none-needed";
   if (row.undo !== undefined && effect === undefined) return "unregistered";
+  if (effect?.isAmbiguous === true) return "ambiguous";
   if (undo === undefined) return "missing";
   return status === "in-doubt" && !undo.whenInDoubt ? "in-doubt" : "undo";
 }

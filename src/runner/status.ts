@@ -1,14 +1,14 @@
-import { inspect } from "node:util";
 import type { Effect } from "../effects/types";
 import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
 import type { Turn } from "../turns/turn";
+import { printing } from "../wording";
 import { assess, type Assessment, type AssessParts } from "./assess";
 import type { Question } from "./last-run";
 import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf, type RunNodes } from "./run-nodes";
-import { type SettledBy, type StatusHints, statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
+import { type SettledBy, statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
 
 interface StatusParts extends AssessParts {
   policies: Policies;
@@ -29,7 +29,7 @@ export async function statusOf(parts: StatusParts, threadId: string): Promise<Th
   const finished = !running && found.obstacle === undefined && unfinished === undefined;
   const { completed, failed, inFlight, tokens } = nodes;
   const hints = { didEffects, settledBy: (effect: Effect) => settledBy(effect, parts.known) };
-  return forPeople(hints, {
+  const status: ThreadStatus = {
     threadId,
     graphId: run?.graphId,
     taskId: run?.taskId,
@@ -46,7 +46,8 @@ export async function statusOf(parts: StatusParts, threadId: string): Promise<Th
     drift: difference === undefined ? undefined : { changes: drift, report: difference },
     inDoubt: run === undefined ? [] : await inDoubt(saver, threadId, Math.min(run.sinceSeq - 1, rewind?.targetSeq ?? Infinity)),
     tokens,
-  });
+  };
+  return printing(status, () => statusInWords(status, hints));
 }
 
 /** What a resume would do if nobody else were busy with the thread. */
@@ -78,16 +79,7 @@ function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownE
   }
   if (definition?.find !== undefined) return "probe";
   if (idempotent) return "key";
-  return definition === undefined ? "maybe-probe" : "person";
-}
-
-/** Adds how the status prints itself, without making that part of the data. */
-function forPeople(hints: StatusHints, status: ThreadStatus): ThreadStatus {
-  const words = (): string => statusInWords(status, hints);
-  return Object.defineProperties(status, {
-    toString: { value: words },
-    [inspect.custom]: { value: words },
-  });
+  return definition === undefined || definition.isAmbiguous ? "maybe-probe" : "person";
 }
 
 /** The open questions, each with the innermost node that asks, if turns tell it. */

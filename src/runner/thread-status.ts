@@ -2,6 +2,7 @@ import { inspect } from "node:util";
 import type { Effect } from "../effects/types";
 import type { GraphDifference } from "../guards/compare";
 import type { TokenCounts } from "../store/store";
+import { counted, cut, listed, quoted } from "../wording";
 import type { NodeOutcome, RunNodes } from "./run-nodes";
 
 /** A question that a node asked with `interrupt()` and that nobody has answered. */
@@ -75,19 +76,19 @@ export interface StatusHints {
   didEffects: boolean;
 }
 
-/** How many names are listed, and how many answers. */
-const NAMED_MAX = 5;
+/** How many answers a call shows. */
 const ANSWERS_MAX = 3;
-/** How many characters a value, a list of names, a list of what is open, and a line may have. */
+/** How many characters a name, a value, a list of names, a list of what is open, and a line may have. */
+const NAME_MAX = 40;
 const VALUE_MAX = 100;
 const LIST_MAX = 120;
 const COURSE_MAX = 200;
 const LINE_MAX = 300;
 
-/** The state of a thread, in five lines. */
+/** The state of a thread, in five lines. The last two have the calls to make, so they aren't cut. */
 export function statusInWords(status: ThreadStatus, hints: StatusHints): string {
-  const lines = [first(status), nodes(status), course(status), wayOn(status, hints), effects(status, hints)];
-  return lines.map((line) => cut(line.replace(/\s+/g, " "), LINE_MAX)).join("\n");
+  const about = [first(status), nodes(status), course(status)].map((line) => cut(inOneLine(line), LINE_MAX));
+  return [...about, inOneLine(wayOn(status, hints)), inOneLine(effects(status, hints))].join("\n");
 }
 
 function first(status: ThreadStatus): string {
@@ -165,8 +166,10 @@ function answers(waiting: ThreadStatus["waiting"]): string {
 function effects({ inDoubt, tokens }: ThreadStatus, hints: StatusHints): string {
   const used = `Tokens: ${tokens.input} in, ${tokens.output} out.`;
   if (inDoubt.length === 0) return `${used} Effects in doubt: none.`;
-  const names = list(counted(inDoubt.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)));
-  return `${used} Effects in doubt: ${names}. ${settling(inDoubt, hints)}`;
+  const settle = settling(inDoubt, hints);
+  const room = Math.max(NAME_MAX, LINE_MAX - used.length - settle.length - " Effects in doubt:  and 99 more. ".length);
+  const names = list(counted(inDoubt.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)), Math.min(LIST_MAX, room));
+  return `${used} Effects in doubt: ${names}. ${settle}`;
 }
 
 const BY_ITSELF: Readonly<Record<SettledBy, string>> = {
@@ -183,38 +186,16 @@ function settling(inDoubt: ThreadStatus["inDoubt"], { settledBy }: StatusHints):
   const byHand = found.find(({ by }) => by === "person") ?? found.find(({ by }) => by === "maybe-probe");
   if (byHand === undefined) return found.length === 1 ? found.map(({ by }) => BY_ITSELF[by]).join("") : "Each settles by itself.";
   const { id, name, undoStatus } = byHand.effect;
-  const one = found.length === 1 ? "it" : cut(quoted(name), LIST_MAX / 2);
+  const one = found.length === 1 ? "it" : quoted(cut(name, NAME_MAX));
   const outcome = undoStatus === undefined || undoStatus === "done" ? '{ outcome: "done", result }' : '{ undo: "done" }';
   const call = `await runner.effects.resolve(${quoted(id)}, ${outcome})`;
   return byHand.by === "person" ? `Settle ${one}: ${call}` : `Unless ${one} has a probe, settle it: ${call}`;
 }
 
 const named = (outcomes: readonly NodeOutcome[]): string => list(counted(outcomes.map(({ path }) => quoted(path))));
-const quoted = (text: string): string => JSON.stringify(text);
-
-/** Repeated names become one with a count: `w (3)`. */
-function counted(names: readonly string[]): string[] {
-  const counts = new Map<string, number>();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...counts].map(([name, count]) => (count === 1 ? name : `${name} (${count})`));
-}
-
-/** The first parts, as many as a line has room for; at least one. */
-function list(parts: readonly string[], max = LIST_MAX): string {
-  let text = "";
-  let count = 0;
-  for (const part of parts.slice(0, NAMED_MAX)) {
-    const longer = count === 0 ? cut(part, max) : `${text}, ${part}`;
-    if (longer.length > max) break;
-    text = longer;
-    count += 1;
-  }
-  return count === parts.length ? text : `${text} and ${parts.length - count} more`;
-}
+const list = (parts: readonly string[], max = LIST_MAX): string => listed(parts, max);
 
 const shown = (value: unknown): string =>
   cut(inspect(value, { depth: 3, breakLength: Infinity, maxStringLength: 100 }), VALUE_MAX);
 
-function cut(text: string, length: number): string {
-  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
-}
+const inOneLine = (text: string): string => text.replace(/\s+/g, " ");

@@ -223,7 +223,7 @@ function random(bytes: Buffer, id: string): Buffer {
 }
 
 function nameOf(id: string): string {
-  return `the encryption key ${JSON.stringify(id)}`;
+  return `The encryption key ${JSON.stringify(id)}`;
 }
 
 const refused = (what: string, expected: string, found: string, remedy?: string): TurnsError =>

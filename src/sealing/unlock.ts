@@ -74,7 +74,7 @@ const notEncrypted = (): TurnsError =>
     remedy: "Open it without `encryption`, or start a new file: a database is encrypted from its first row or not at all.",
   });
 
-const WHAT = "the secret of this database";
+const WHAT = "The secret of this database";
 /** Rows begin with "turns", so a secret never opens as a row, nor a row as a secret. */
 const ASSOCIATED = encodeParts(["turns database secret"]);
 const NO_SALT = new Uint8Array(0);

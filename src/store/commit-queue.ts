@@ -281,13 +281,13 @@ export class CommitQueue {
     return undefined;
   }
 
-  /** Asks the database whether a commit was carried out: if it was, the rows of its threads are those that it wrote. */
+  /** Asks the engine whether a commit was carried out, or else the database: if it was, the rows of its threads are those that it wrote. */
   #settle(jobs: readonly Job[], written: readonly WrittenThread[], { cause, isCommitted }: CommitInDoubt): Awaitable<void> {
     const settled = (isThere: boolean): Awaitable<void> => (isThere ? committed(jobs) : this.#together(jobs));
-    const failed = (): void => {
-      for (const job of jobs) job.end({ error: this.#session.engine.meaningOf(cause) });
+    const failed = (error?: unknown): void => {
+      for (const job of jobs) job.end({ error: TurnsError.is(error) ? error : this.#session.engine.meaningOf(cause) });
     };
-    if (written.length === 0 && isCommitted !== undefined) return isCommitted().then(settled, failed);
+    if (isCommitted !== undefined) return isCommitted().then(settled, failed);
     try {
       const isThere = this.#session.engine.read(() => areWritten(this.#session, written));
       return isThere instanceof Promise ? isThere.then(settled, failed) : settled(isThere);

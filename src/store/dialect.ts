@@ -12,6 +12,17 @@ export interface Dialect {
         readonly setting: string;
       }
     | undefined;
+  /** The same for a thread that was missing when its run started. Undefined if a start remembers no such thing. */
+  readonly guardsOfNew:
+    | {
+        /** Binds the id and the tag of a thread that must not exist, nor its tombstone. Its id must have been locked. */
+        readonly thread: string;
+        /** Binds the id of a run that must still have its thread, and the thread's id. */
+        readonly lease: string;
+        /** No key may have been stored. */
+        readonly unencrypted: string;
+      }
+    | undefined;
   /** Follows a SELECT of one table in a transaction that writes: nobody else changes these rows, or locks them so, until its end. */
   readonly forUpdate: string;
   /** {@link forUpdate} for rows that others may lock in the same way; nobody deletes them. */
@@ -34,6 +45,8 @@ export interface Dialect {
   /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
   readonly version: (manifest: string, channel: string) => string;
   readonly entry: (manifest: string, channel: string) => string;
+  /** SQL, for a manifest: the addresses of the values that are one chunk each. Undefined where reading them later costs no more. */
+  readonly wholes: ((manifest: string) => string) | undefined;
   /**
    * SQL for archived rows, where JavaScript's numbers can't hold all integers: a row as JSON, with bytes as `{"hex": …}`, and the
    * value of a column in such JSON. Undefined if JavaScript reads and writes the JSON.
@@ -45,7 +58,7 @@ export interface Dialect {
   readonly settings: string;
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
-  /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. */
+  /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. Turns always have one. */
   readonly rowid: string | undefined;
 }
 

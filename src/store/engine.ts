@@ -1,5 +1,5 @@
 import type { Dialect } from "./dialect";
-import type { Execute, Program } from "./program";
+import type { Execute, Program, Statement } from "./program";
 import type { Awaitable } from "./store";
 
 /**
@@ -16,6 +16,8 @@ export interface Engine {
    * may be those of another program in the transaction.
    */
   readonly buffers: boolean;
+  /** Whether statements that need nothing of each other's answers can be sent in one piece ({@link Statement.others}). */
+  readonly sendsTogether?: boolean;
   /** Only of an engine that answers at once: runs a statement. A program then runs without stopping at each one. */
   readonly execute?: Execute;
   /**
@@ -56,7 +58,7 @@ export class StaleFacts extends Error {
 
 /** The connection was lost after a commit had been sent. */
 export class CommitInDoubt extends Error {
-  /** @param isCommitted asks the database. Needed only for a transaction that wrote no thread's row, which would tell. */
+  /** @param isCommitted asks the database. An engine without it is asked for the rows of the threads that the transaction wrote. */
   constructor(
     override readonly cause: unknown,
     readonly isCommitted?: () => Promise<boolean>,

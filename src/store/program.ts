@@ -12,6 +12,10 @@ export interface Statement {
   readonly returns: "one" | "all" | "arrays" | "count" | "none";
   /** Of a guard: the number of the thread that it locks. An engine may send the guards of a buffer first, in this order. */
   readonly guards?: number;
+  /** Sent in one piece with this one. The answer is then a list: its own, and those of these. For {@link Engine.sendsTogether}. */
+  readonly others?: readonly Statement[];
+  /** Nothing follows: the commit is sent with it. */
+  readonly isLast?: boolean;
 }
 
 /** Runs a statement. */

@@ -1,6 +1,7 @@
 import { describe, sentence, TurnsError } from "../errors";
 import { SALVAGED } from "./salvage";
 import type { RewindRow, Lease, RunRow } from "./store";
+import { type MovedTo, movedToOf } from "./moves";
 
 /** Throws CHECKPOINT_CORRUPTED unless the two are equal (requirement S3.1). */
 export function verifyChecksum(stored: unknown, computed: string, what: string, data: Record<string, unknown>): void {
@@ -27,11 +28,21 @@ export function unknownThread(threadId: string): TurnsError {
 }
 
 /** For a rewind to a point whose checkpoints were pruned. */
-export function prunedBehind(threadId: string): TurnsError {
+/**
+ * @param toTask the task that contains the target
+ * @param next the first later task that can still be rewound to, if that is known; `isNewest`: nothing comes after it
+ */
+export function prunedBehind(threadId: string, toTask: string, next?: { taskId: string; isNewest: boolean }): TurnsError {
+  const remedy =
+    next === undefined
+      ? "Rewind to a later task."
+      : next.isNewest
+        ? `The checkpoints of all tasks before the newest one, ${describe(next.taskId)}, were pruned, so there is no task to rewind to.`
+        : `The earliest task that you can still rewind to is ${describe(next.taskId)}.`;
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    problem: `Thread ${JSON.stringify(threadId)} can't be rewound that far: the checkpoints of that task were pruned.`,
-    remedy: "Rewind to a later task. Nothing was deleted.",
-    data: { threadId },
+    problem: `Thread ${describe(threadId)} can't be rewound to task ${describe(toTask)}: the checkpoints of that task were pruned.`,
+    remedy: `${remedy} Nothing was deleted.`,
+    data: { threadId, toTask, ...(next !== undefined && { nextTask: next.taskId }) },
   });
 }
 
@@ -72,5 +83,28 @@ export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow 
     remedy:
       "Nothing was saved. This run gave no sign of life for too long (its process was stopped, or its machine slept), and counted as dead. Let it end; the other run continues the thread.",
     data: { threadId, takenBy: by },
+  });
+}
+
+/** For a thread that is somewhere else now, or about to be. */
+export function threadMoved({
+  threadId,
+  movedTo = "{}",
+  gone,
+}: {
+  threadId: string;
+  movedTo?: string | undefined;
+  gone: boolean;
+}): TurnsError {
+  const { to, at, id }: MovedTo = movedToOf(movedTo);
+  const again = "moveThread(from, to, threadId) with the same target";
+  return new TurnsError("THREAD_MOVED", {
+    problem: gone
+      ? `Thread ${describe(threadId)} was moved to ${to} at ${at}.`
+      : `Thread ${describe(threadId)} is being moved to ${to}, since ${at}, so nothing can be saved on it here.`,
+    remedy: gone
+      ? "Open that database instead, or move the thread back."
+      : `If that move was interrupted, call it again: ${again} finishes it. Until then the thread can be read here.`,
+    data: { threadId, to, at, moveId: id, gone },
   });
 }

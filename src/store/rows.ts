@@ -222,7 +222,9 @@ export const WRITE_ROWS = new Rows(WRITES);
 export interface AnyRows {
   readonly table: Table;
   readonly columns: string;
+  readonly insert: string;
   select(rest: string): string;
+  values(sealing: Sealing, owner: RowOwner, row: never): Bound[];
   identity(raw: Fields): Identity;
   parse(sealing: Sealing, threadId: string | undefined, raw: never): object;
   unverified(threadId: string | undefined, raw: never): object;

@@ -1,6 +1,6 @@
 import type { Sealing } from "../sealing";
 import type { Engine } from "./engine";
-import type { Bound, Execute, Program } from "./program";
+import type { Bound, Execute, Program, Statement } from "./program";
 import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
 import type { RowOf, Table } from "./tables";
 import { Recent, type ThreadState } from "./thread-state";
@@ -42,6 +42,8 @@ export class Session {
   readonly leases = new Map<string, string>();
   /** Runs that have released their lease. It only decides what a late save is told. */
   readonly ended = new Recent<string, true>(ENDED);
+  /** Threads that don't exist and have no tombstone, as the start of a run has found, each with the number that it gets. */
+  readonly awaited = new Map<string, number>();
   /** Whether it's known that the sealing key isn't retired. */
   isKeyCurrent = false;
   /** Graph runs that are known to have no effects but on saved checkpoints. Only the process of a run records its effects. */
@@ -167,6 +169,51 @@ export class Session {
     return (yield { text, values, returns: "arrays" }) as T[];
   }
 
+  /**
+   * Statements that need nothing of each other's answers: a database on the network is asked all of them at once.
+   *
+   * @param isLast the program yields nothing any more, and nothing else is in its transaction
+   * @returns the answer to each
+   */
+  *together(asked: readonly Statement[], isLast = false): Program<unknown[]> {
+    const [first, ...others] = asked;
+    if (first === undefined) return [];
+    if (this.engine.sendsTogether === true) return (yield { ...first, others, isLast }) as unknown[];
+    const answers: unknown[] = [];
+    for (const statement of asked)
+      answers.push(
+        this.#execute === undefined ? yield statement : this.#execute(statement.text, statement.values, statement.returns),
+      );
+    return answers;
+  }
+
+  /** Programs that need nothing of each other. Their statements are sent {@link together} as far as possible. */
+  *sideBySide<T>(programs: readonly Program<T>[]): Program<T[]> {
+    const results: T[] = [];
+    if (this.engine.sendsTogether !== true) {
+      for (const program of programs) results.push(yield* program);
+      return results;
+    }
+    let steps = programs.map((program, at) => ({ program, at, step: program.next() }));
+    for (;;) {
+      for (const one of steps) {
+        while (one.step.done !== true && one.step.value.returns === "none") {
+          yield one.step.value;
+          one.step = one.program.next();
+        }
+        if (one.step.done === true) results[one.at] = one.step.value;
+      }
+      steps = steps.filter(({ step }) => step.done !== true);
+      if (steps.length === 0) return results;
+      const asked = steps.map(({ step }) => step.value as Statement);
+      const answers = yield* this.together(asked.flatMap((statement) => [statement, ...(statement.others ?? [])]));
+      for (const [at, one] of steps.entries()) {
+        const own = answers.splice(0, 1 + (asked[at]?.others?.length ?? 0));
+        one.step = one.program.next(asked[at]?.others === undefined ? own[0] : own);
+      }
+    }
+  }
+
   /** Inserts a new row of a thread, and counts it in the thread's own row. */
   *insert<T extends Table>(key: ThreadState, rows: Rows<T>, row: RowOf<T>): Program {
     const { counted }: Table = rows.table;
@@ -209,6 +256,7 @@ export class Session {
       this.#made.clear();
       if (!isDone) this.forget();
       else if (this.threads.size > THREADS) this.threads.clear();
+      if (this.awaited.size > THREADS) this.awaited.clear();
       if (this.savedRuns.size > THREADS) this.savedRuns.clear();
     }
   }
@@ -253,6 +301,7 @@ export class Session {
   forget(): void {
     this.threads.clear();
     this.leases.clear();
+    this.awaited.clear();
     this.isKeyCurrent = false;
     this.savedRuns.clear();
   }

@@ -12,6 +12,7 @@ import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
+import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
 import { listTasks } from "./ops/tasks";
@@ -41,8 +42,9 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
     program: work,
     name,
-    // Outcomes and marks identify their effect by its id.
-    details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell?.(subject) : subject),
+    // Outcomes and marks identify their effect by its id. Outcomes come with the row as it was read.
+    details: (...[subject, more]) =>
+      detailsOf(typeof subject === "string" ? (effectToTell?.(subject) ?? (Object(more) as { seen?: unknown }).seen) : subject),
   });
   /** Commits before it returns, with everything that was handed in before. */
   const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
@@ -66,6 +68,17 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
       queue.read((on) => work(on, ...args));
+  const atOnce = mark(beginAtOnce, "run-mark");
+  const triedAtOnce = async (...args: Parameters<typeof atOnce>) => {
+    try {
+      return await atOnce(...args);
+    } catch {
+      // A damaged row, or the server: beginning step by step tells.
+      return undefined;
+    }
+  };
+  const asked = mark(beginRun, "run-mark");
+  const ended = { ...operation(endRun), isLight: true };
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
   // What few processes do, or seldom, is loaded when it is asked for.
@@ -128,11 +141,16 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
-    beginRun: mark(beginRun, "run-mark"),
+    beginRun: async (run, guard, graphRuns = []) => {
+      const begun = session.engine.sendsTogether === true ? await triedAtOnce(run, graphRuns) : undefined;
+      if (begun === undefined) return void (await asked(run, guard));
+      const { found } = begun;
+      return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };
+    },
     beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
-    endRun: mark(endRun),
+    endRun: (runId, when = "now") => (when === "boundary" ? queue.later(ended, runId) : queue.unsynced(ended, runId)),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     prunedSeq: read(prunedSeq),
@@ -147,6 +165,19 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
+    departure: async (...args) => read((await import("./ops/moves")).departure)(...args),
+    destination: async (...args) => read((await import("./ops/moves")).destination)(...args),
+    isHeldBy: async (...args) => read((await import("./ops/moves")).isHeldBy)(...args),
+    rowsToMove: async (...args) => read((await import("./ops/move-rows")).rowsToMove)(...args),
+    partToMove: async (...args) => read((await import("./ops/move-rows")).partToMove)(...args),
+    listsToMove: async () => new (await import("./ops/move-lists")).ListsOfThread(),
+    beginArrival: async (...args) => write((await import("./ops/moves")).beginArrival)(...args),
+    saveMoved: async (...args) => write((await import("./ops/moves")).saveMoved, "move-rows")(...args),
+    abandonArrival: async (...args) => write((await import("./ops/moves")).abandonArrival)(...args),
+    publishArrival: async (...args) => write((await import("./ops/moves")).publishArrival, "move-publish")(...args),
+    holdDeparture: async (...args) => write((await import("./ops/moves")).holdDeparture, "move-hold")(...args),
+    releaseDeparture: async (...args) => write((await import("./ops/moves")).releaseDeparture)(...args),
+    endDeparture: async (...args) => write((await import("./ops/moves")).endDeparture, "move-end")(...args),
     reseal: async (after) => write((await import("./ops/rotate")).reseal)(after),
     retireKeys: async () => write((await import("./ops/rotate")).retireKeys)(),
     startVerify: async (threadId, isGraph) => {

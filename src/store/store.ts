@@ -3,6 +3,7 @@ import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "./inspection";
 import type { Verification } from "./integrity";
+import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
@@ -619,6 +620,15 @@ export interface FileSpace {
   givesBack: boolean;
 }
 
+/** What a run found on its thread in the transaction that marked it. */
+export interface FoundAtStart {
+  /** As {@link Store.foundBy} tells them. */
+  deletion: number;
+  epoch: number;
+  /** The newest root checkpoint, as {@link Store.getCheckpoint} reads it. */
+  checkpoint(remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
+}
+
 export interface DeltaHistory extends ReadParts {
   /**
    * In replay order: oldest checkpoint first, and within a checkpoint as `compareWrites` orders them. Includes writes to other
@@ -627,6 +637,15 @@ export interface DeltaHistory extends ReadParts {
   writes: readonly (StoredWrites & { channel: string })[];
   /** The stored value of the nearest ancestor that has one, by channel. */
   seeds: ReadonlyMap<string, StoredValue>;
+}
+
+/** A turn with all that its state is made of. */
+export interface LoggedTurn {
+  turn: TurnRow;
+  /** The parts that a recorded turn's state refers to, by address. */
+  chunks: ReadonlyMap<string, string>;
+  /** The checkpoint that it started from, if its state is that one's. @throws what reading it threw */
+  checkpoint: () => StoredCheckpoint | undefined;
 }
 
 /**
@@ -838,16 +857,20 @@ export interface Store {
   /**
    * Marks a thread as running. `guard` gets the existing marks, in the transaction. If it throws, the run is refused. The marks
    * that it returns are cleared together with their leases, in case one of those runs is still alive.
+   *
+   * @param graphRuns the graph runs that begin
+   * @returns what else the run asks for at its start, where asking again costs a round trip
    */
   beginRun(
     run: RunRow,
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
-  ): Awaitable<void>;
+    graphRuns?: readonly string[],
+  ): Awaitable<FoundAtStart | undefined>;
   /** @returns the runs whose mark is still there */
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
   checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
-  endRun(runId: string): Awaitable<void>;
+  endRun(runId: string, when?: When): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
@@ -877,6 +900,29 @@ export interface Store {
     at: string,
     guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
   ): Awaitable<RewindCounts>;
+
+  /** The steps of a move to another database; `ops/moves.ts` explains them. */
+  departure(threadId: string): Awaitable<Departure | undefined>;
+  destination(threadId: string): Awaitable<Destination>;
+  isHeldBy(lease: Lease): Awaitable<boolean>;
+  rowsToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    cursor?: MoveCursor,
+    lists?: MovedLists,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  partToMove(
+    at: Pick<Arrival, "threadId" | "thread">,
+    part: MovedKind,
+    cursor?: MoveCursor,
+  ): Awaitable<{ rows: MovedRow[]; next: MoveCursor | undefined }>;
+  listsToMove(): Awaitable<MovedLists>;
+  beginArrival(lease: Lease, archives: readonly string[]): Awaitable<Arrival>;
+  saveMoved(arrival: Arrival, rows: readonly MovedRow[]): Awaitable<void>;
+  abandonArrival(arrival: Arrival): Awaitable<void>;
+  publishArrival(arrival: Arrival, id: string, departure: Departure): Awaitable<void>;
+  holdDeparture(lease: Lease, movedTo: MovedTo, stamp: string | undefined): Awaitable<boolean>;
+  releaseDeparture(lease: Lease, id: string): Awaitable<void>;
+  endDeparture(threadId: string, id: string, createdAt: string): Awaitable<void>;
 
   /**
    * Seals rows again under the current key, for a short time, from where the last call stopped.

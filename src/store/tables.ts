@@ -92,6 +92,9 @@ export const THREADS = {
     effects: { ...INTEGER, changes: true, isUnsigned: true },
     /** Tasks, names and rewinds. */
     others: { ...INTEGER, changes: true, isUnsigned: true },
+    arrived: MAYBE_TEXT,
+    moved_to: MAYBE_TEXT,
+    gone: FLAG,
     checksum: CHECKSUM,
   },
 } as const satisfies Table;
@@ -402,8 +405,8 @@ export const REWINDS = {
     id: TEXT,
     thread_id: TEXT,
     target_task_id: TEXT,
-    target_seq: INTEGER,
-    seq: INTEGER,
+    target_seq: { ...INTEGER, seqOf: "checkpoints" },
+    seq: { ...INTEGER, seqOf: "rewinds" },
     archived: FLAG,
     created_at: TEXT,
     taken_back_at: MAYBE_TEXT,

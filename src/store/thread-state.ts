@@ -1,4 +1,5 @@
 import { TurnsError } from "../errors";
+import { threadMoved } from "./refusals";
 import { firstSeq, SPAN } from "./spans";
 import type { CheckpointHead, TaskRow, TurnRow } from "./store";
 import type { RowOf, Table, THREADS, TOMBSTONES } from "./tables";
@@ -60,6 +61,8 @@ export class ThreadFacts {
   readonly lists = new Recent<number, number>(LISTS);
   /** The seqs of graphs by digest. */
   readonly graphs = new Map<string, number>();
+  /** Whether the thread has no other graphs. */
+  areGraphsKnown = false;
 }
 
 /** The newest entries of a map. */
@@ -144,8 +147,9 @@ export class ThreadState {
     return this.#first + this.#row.seq;
   }
 
-  /** Takes the next seq of the thread. @throws {TurnsError} THREAD_FULL */
+  /** Takes the next seq of the thread. @throws {TurnsError} THREAD_FULL; THREAD_MOVED while it moves to another database */
   nextSeq(): number {
+    if (this.#row.movedTo !== undefined) throw threadMoved(this.#row);
     if (this.#row.seq + 1 >= SPAN) throw full(this.threadId);
     this.#row.seq += 1;
     this.#isChanged = true;
@@ -173,6 +177,13 @@ export class ThreadState {
   /** Something of the thread changes. A commit without a new row takes a number too, so that others notice it. */
   touch(): void {
     if (!this.#isChanged) this.nextSeq();
+  }
+
+  /** From here on, nothing can be saved on the thread; with undefined, it can again. */
+  moves(movedTo: string | undefined): void {
+    if (movedTo === undefined) this.#row.movedTo = movedTo;
+    this.touch();
+    this.#row.movedTo = movedTo;
   }
 
   addTurn(turn: TurnRow): void {

@@ -103,8 +103,15 @@ interface RunningGraph extends PregelLike {
   _streamIterator: (input: unknown, options?: RunOptions) => AsyncGenerator<unknown>;
   /** The settings a run is made with: the fifth is its config, the eighth its checkpointer. */
   _defaults: (config: RunnableConfig) => unknown[];
+  /** Runs all steps. Then the last saves have been handed in, or are about to be. */
+  _runLoop?: (run: FinishingRun) => Promise<void>;
   withConfig: (config: RunnableConfig) => RunningGraph;
   getState: (config: RunnableConfig, options?: unknown) => Promise<{ config: ShownConfig }>;
+}
+
+/** A run as LangGraph has it. Another version may have it differently. */
+interface FinishingRun {
+  loop?: { manager?: { runId?: string }; checkpoint?: { id?: string } };
 }
 
 const CONFIG = 4;
@@ -112,7 +119,7 @@ const CHECKPOINTER = 7;
 
 /**
  * Watches each run of an attached graph, copies made by `withConfig` included. It tells the recorder which checkpointer the run
- * uses. It also keeps the recorder out of configs that users see: in the streams "debug" and "checkpoints", and in `getState` of
+ * uses, and when its last step is over. It also keeps the recorder out of configs that users see: in the streams "debug" and "checkpoints", and in `getState` of
  * a thread without checkpoints.
  *
  * @param face what was put into the graph's callbacks
@@ -120,7 +127,7 @@ const CHECKPOINTER = 7;
  */
 export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void {
   const pregel = graph as RunningGraph;
-  const { _streamIterator: run, _defaults: defaults, withConfig, getState } = pregel;
+  const { _streamIterator: run, _defaults: defaults, _runLoop: runSteps, withConfig, getState } = pregel;
   const replace = (name: keyof RunningGraph, value: unknown): void =>
     void Object.defineProperty(pregel, name, { value, configurable: true, writable: true });
   replace("_defaults", (config: RunnableConfig) => {
@@ -137,6 +144,12 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
       face.recorder.left.began(threadId),
     );
   });
+  if (runSteps !== undefined)
+    replace("_runLoop", async (finishing: FinishingRun) => {
+      await runSteps.call(pregel, finishing);
+      const { manager, checkpoint } = finishing.loop ?? {};
+      if (manager?.runId !== undefined && checkpoint?.id !== undefined) face.recorder.stepsEnded(manager.runId, checkpoint.id);
+    });
   replace("getState", async (config: RunnableConfig, stateOptions?: unknown) => {
     const state = await getState.call(pregel, config, stateOptions);
     hideRecorder(state.config, face);

@@ -1,9 +1,9 @@
 import { encode } from "../codec";
 import { describe, TurnsError } from "../errors";
 import { type DatabaseHandle, SqliteTurnLog } from "../store/sqlite";
-import type { TurnRow } from "../store/store";
+import type { LoggedTurn, TurnRow } from "../store/store";
 import { refuseSerialized } from "../serde";
-import { Values } from "../values";
+import { type Addresses, Values } from "../values";
 import { stateOfTurn } from "./turn";
 import { checkedTurn, type LangGraphCheckpoint } from "./turn";
 
@@ -26,8 +26,7 @@ export class CheckpointPersister {
    */
   constructor(db: DatabaseHandle) {
     this.#log = new SqliteTurnLog(db);
-    const options = { classInstances: "error", immutable: false, cacheSize: 0 } as const;
-    this.#values = new Values(options, this.#log);
+    this.#values = valuesOfTurns(this.#log);
   }
 
   /**
@@ -37,34 +36,7 @@ export class CheckpointPersister {
    *   is taken; ENCRYPTED
    */
   save(checkpoint: LangGraphCheckpoint): void {
-    const { id, graphId, nodeName, turnType, state, taskId, createdAt } = checkedTurn(checkpoint);
-    this.#log.insert({
-      id,
-      graphId,
-      nodeName,
-      turnType,
-      serializedState: encode(state),
-      taskId,
-      createdAt: createdAt.toISOString(),
-      stateFormat: "state",
-      threadId: undefined,
-      ns: undefined,
-      checkpointId: undefined,
-      nodeNs: undefined,
-      nodeTaskId: undefined,
-      runId: undefined,
-      step: undefined,
-      attempt: undefined,
-      status: undefined,
-      durable: false,
-      inputTokens: 0,
-      outputTokens: 0,
-      cachedTokens: 0,
-      reasoningTokens: 0,
-      graph: undefined,
-      fingerprint: undefined,
-      validation: undefined,
-    });
+    this.#log.insert(turnToLog(checkpoint));
   }
 
   /**
@@ -88,7 +60,7 @@ export class CheckpointPersister {
    * @throws {TurnsError} as {@link load}
    */
   loadForTask(taskId: string, options: { graphId?: string } = {}): LangGraphCheckpoint[] {
-    return this.#log.ofTask(taskId, options.graphId).map((row) => this.#hydrated(row));
+    return this.#log.ofTask(taskId, options.graphId).map((logged) => hydrated(this.#values, logged));
   }
 
   /**
@@ -100,9 +72,7 @@ export class CheckpointPersister {
    * @throws {TurnsError} UNKNOWN_TASK if the target isn't in the list; then, as on any failure, nothing is deleted (S1.9)
    */
   deleteAfter(targetTaskId: string, allTaskIds: readonly string[], options: { graphId?: string } = {}): number {
-    const target = allTaskIds.lastIndexOf(targetTaskId);
-    if (target === -1) throw unknownTarget(targetTaskId, allTaskIds);
-    const behind = [...new Set(allTaskIds.slice(target + 1))];
+    const behind = tasksBehind(targetTaskId, allTaskIds);
     return behind.length === 0 ? 0 : this.#log.deleteTasks(behind, options.graphId);
   }
 
@@ -113,25 +83,73 @@ export class CheckpointPersister {
    * @returns how many rows were deleted
    */
   prune(graphId: string, keep: number): number {
-    if (!Number.isSafeInteger(keep) || keep < 0) throw invalidKeep(keep);
-    return this.#log.prune(graphId, keep);
+    return this.#log.prune(graphId, checkedKeep(keep));
   }
 
-  #read(row: TurnRow | undefined): LangGraphCheckpoint | null {
-    return row === undefined ? null : this.#hydrated(row);
+  #read(logged: LoggedTurn | undefined): LangGraphCheckpoint | null {
+    return logged === undefined ? null : hydrated(this.#values, logged);
   }
+}
 
-  #hydrated(row: TurnRow): LangGraphCheckpoint {
-    const { id, graphId, nodeName, turnType, taskId } = row;
-    const parts = { generation: "", chunks: this.#log.chunksOf(row) };
-    const stored = this.#values.decoded(row.threadId ?? "", row.serializedState, parts);
-    const state = stateOfTurn(row, stored, (turn) => {
-      const behind = this.#log.checkpointBehind(turn);
-      return behind && this.#values.values(behind, behind, false);
-    });
-    refuseSerialized(state);
-    return { id, graphId, nodeName, turnType, state, taskId, createdAt: new Date(row.createdAt) };
-  }
+/** @throws {TurnsError} INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE */
+export function turnToLog(checkpoint: LangGraphCheckpoint): Omit<TurnRow, "seq"> {
+  const { id, graphId, nodeName, turnType, state, taskId, createdAt } = checkedTurn(checkpoint);
+  return {
+    id,
+    graphId,
+    nodeName,
+    turnType,
+    serializedState: encode(state),
+    taskId,
+    createdAt: createdAt.toISOString(),
+    stateFormat: "state",
+    threadId: undefined,
+    ns: undefined,
+    checkpointId: undefined,
+    nodeNs: undefined,
+    nodeTaskId: undefined,
+    runId: undefined,
+    step: undefined,
+    attempt: undefined,
+    status: undefined,
+    durable: false,
+    inputTokens: 0,
+    outputTokens: 0,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    graph: undefined,
+    fingerprint: undefined,
+    validation: undefined,
+  };
+}
+
+/** Nothing is saved by it, so there is nothing to remember. */
+export const valuesOfTurns = (addresses: Addresses): Values =>
+  new Values({ classInstances: "error", immutable: false, cacheSize: 0 }, addresses);
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE, ENCRYPTED */
+export function hydrated(values: Values, { turn, chunks, checkpoint }: LoggedTurn): LangGraphCheckpoint {
+  const { id, graphId, nodeName, turnType, taskId } = turn;
+  const stored = values.decoded(turn.threadId ?? "", turn.serializedState, { generation: "", chunks });
+  const state = stateOfTurn(turn, stored, () => {
+    const behind = checkpoint();
+    return behind && values.values(behind, behind, false);
+  });
+  refuseSerialized(state);
+  return { id, graphId, nodeName, turnType, state, taskId, createdAt: new Date(turn.createdAt) };
+}
+
+/** The tasks after the target. @throws {TurnsError} UNKNOWN_TASK */
+export function tasksBehind(targetTaskId: string, allTaskIds: readonly string[]): string[] {
+  const target = allTaskIds.lastIndexOf(targetTaskId);
+  if (target === -1) throw unknownTarget(targetTaskId, allTaskIds);
+  return [...new Set(allTaskIds.slice(target + 1))];
+}
+
+/** @throws {TurnsError} INVALID_OPTION */
+export function checkedKeep(keep: number): number {
+  if (!Number.isSafeInteger(keep) || keep < 0) throw invalidKeep(keep);
+  return keep;
 }
 
 function unknownTarget(targetTaskId: string, allTaskIds: readonly string[]): TurnsError {

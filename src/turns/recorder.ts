@@ -109,7 +109,8 @@ export class TurnRecorder {
     });
     known.bringsUpdate = bringsUpdate(inputs);
     try {
-      if (isOutermost) run.sawDeletion = await this.#log.deletionOf(threadId);
+      const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined;
+      if (isOutermost && !isGraph) run.sawDeletion = await this.#log.deletionOf(threadId);
       if (task !== undefined) {
         const around = this.#lineage.get(parentRunId);
         const graph = around?.graph ?? graphOf(parentRunId ?? runId, false);
@@ -123,10 +124,11 @@ export class TurnRecorder {
         this.#refuseHandler(handledTaskOf(task));
         if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
         await this.#log.nodeStarts(attempt, inputs, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
-      } else if (metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined) {
+      } else if (isGraph) {
         known.graph = graphOf(runId, true);
         const lease = await this.#log.graphStarts(place.threadId, runId, bringsInput(inputs));
         if (isOutermost) run.lease = lease;
+        if (isOutermost) run.sawDeletion = await this.#log.deletionOf(threadId);
       }
     } catch (error) {
       this.#attempts.delete(runId);
@@ -169,6 +171,13 @@ export class TurnRecorder {
   /** Whether a node task didn't start or finish because the saver drains. What LangGraph then says about it isn't saved. */
   wasStopped(nodeTaskId: string): boolean {
     return TurnsError.is(this.#doubts.get(nodeTaskId)?.failure, "STORE_DRAINING");
+  }
+
+  /** All steps of a graph run are over. @param checkpointId the last checkpoint */
+  stepsEnded(runId: string, checkpointId: string): void {
+    const known = this.#lineage.get(runId);
+    if (known?.graph?.isMarked === true && known.outermost.runId === runId)
+      this.#log.stepsEnded(known.graph.threadId, runId, checkpointId);
   }
 
   /**

@@ -2,7 +2,7 @@ import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost, unfinishedRewind } from "../store/refusals";
-import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
+import type { Awaitable, FoundAtStart, Lease, RewindRow, RunRow, Store } from "../store/store";
 import { uptime } from "../system";
 import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
@@ -26,6 +26,7 @@ const STOP_WITHIN_MS = 100;
 const LOOK_EVERY_MS = 2;
 /** Taken at load, so that a user's fake timers can't keep a thread. */
 const later = setTimeout;
+const atEndOfMacrotask = setImmediate;
 /** How many given-up runs are remembered. */
 const MAX_LAPSED = 1_000;
 /** A heartbeat time that lets anybody take the thread. */
@@ -55,6 +56,10 @@ interface ActiveThread {
   rewinding: boolean;
   /** Graph runs with new input that no checkpoint contains yet. */
   inputsExpected: Set<string>;
+  /** Set when its row is being removed before its last graph run has reported its end: whether that succeeds. */
+  unmarked: Promise<boolean> | undefined;
+  /** What was found when it was marked, for the run that starts in the same macrotask. */
+  found: FoundAtStart | undefined;
 }
 
 /**
@@ -171,9 +176,9 @@ export class RunRegistry {
    *   belongs to somebody else
    */
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
-    const isJoining = this.#threads.has(threadId);
-    const thread = await this.#activate(threadId);
-    if (isJoining) await this.#renewMark(threadId, thread);
+    const joined = this.#threads.get(threadId);
+    if (joined !== undefined) await this.#join(threadId, joined, runId);
+    const thread = joined ?? (await this.#activate(threadId, [runId]));
     thread.graphRuns.add(runId);
     thread.left = false;
     thread.over = false;
@@ -186,6 +191,27 @@ export class RunRegistry {
   leaseOf(threadId: string): Lease | undefined {
     const thread = this.#threads.get(threadId);
     return thread?.marked === true && thread.graphRuns.size > 0 ? { runId: thread.rowId, threadId } : undefined;
+  }
+
+  /** What the run that starts now finds on its thread; undefined if it must be read. */
+  foundAt(threadId: string): FoundAtStart | undefined {
+    return this.#threads.get(threadId)?.found;
+  }
+
+  /**
+   * A graph run has handed in its last save. If nothing else happens on the thread, its row is removed in the same transaction. Then
+   * the run's end needs none of its own.
+   */
+  stepsEnded(threadId: string, runId: string): void {
+    const thread = this.#threads.get(threadId);
+    if (thread?.marked !== true || thread.unmarked !== undefined || thread.rewinding || thread.reservations.size > 0) return;
+    const { graphRuns, nodesAtWork, rowId } = thread;
+    if (graphRuns.size !== 1 || !graphRuns.has(runId) || nodesAtWork.size > 0 || this.bodies.countOf(threadId) > 0) return;
+    const unmarking = async (): Promise<boolean> => {
+      await this.#store.endRun(rowId, "boundary");
+      return true;
+    };
+    thread.unmarked = unmarking().catch(() => false);
   }
 
   async graphEnded(threadId: string, runId: string): Promise<void> {
@@ -305,7 +331,7 @@ export class RunRegistry {
     for (const { threadId, thread } of new Set(this.#lapsed.values())) void this.#unmark(threadId, thread);
   }
 
-  async #activate(threadId: string): Promise<ActiveThread> {
+  async #activate(threadId: string, graphRuns: readonly string[] = []): Promise<ActiveThread> {
     const known = this.#threads.get(threadId);
     if (known !== undefined) {
       if (known.rewinding) this.#refuse(threadId, known);
@@ -314,7 +340,7 @@ export class RunRegistry {
     }
     const thread = this.#track(threadId);
     try {
-      await this.#markUnlessRewinding(threadId, thread);
+      await this.#markUnlessRewinding(threadId, thread, graphRuns);
       return thread;
     } catch (error) {
       await this.#release(threadId, thread);
@@ -323,10 +349,23 @@ export class RunRegistry {
   }
 
   /** @throws {TurnsError} REWIND_UNFINISHED */
-  async #markUnlessRewinding(threadId: string, thread: ActiveThread): Promise<void> {
+  async #markUnlessRewinding(threadId: string, thread: ActiveThread, graphRuns: readonly string[] = []): Promise<void> {
     let found: RewindRow | undefined;
-    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished)));
+    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished), graphRuns));
     if (found !== undefined) throw runRefused(found);
+  }
+
+  /** Adds a graph run to those of a thread: at once, so that the thread isn't released when the others end. */
+  async #join(threadId: string, thread: ActiveThread, runId: string): Promise<void> {
+    if (thread.rewinding) this.#refuse(threadId, thread);
+    thread.lastActivity = uptime();
+    thread.graphRuns.add(runId);
+    try {
+      await this.#renewMark(threadId, thread);
+    } catch (error) {
+      await this.graphEnded(threadId, runId);
+      throw error;
+    }
   }
 
   /** For a run that joins others: their row may have been removed while the process was suspended. */
@@ -347,6 +386,7 @@ export class RunRegistry {
     runsOfThisProcess.delete(rowId);
     thread.rowId = this.#createId();
     thread.marked = false;
+    thread.unmarked = undefined;
     runsOfThisProcess.add(thread.rowId);
     await this.#markUnlessRewinding(threadId, thread);
   }
@@ -390,6 +430,8 @@ export class RunRegistry {
       lastBeat: now,
       rewinding: false,
       inputsExpected: new Set(),
+      unmarked: undefined,
+      found: undefined,
     };
     this.#add(threadId, thread);
     return thread;
@@ -406,16 +448,20 @@ export class RunRegistry {
     threadId: string,
     thread: ActiveThread,
     refuse: (alive: readonly RunRow[], unfinished: RewindRow | undefined) => void,
+    graphRuns: readonly string[] = [...thread.graphRuns],
   ): Promise<void> {
-    await this.#store.beginRun(this.#row(threadId, thread), (others, unfinished) => {
+    const guard = (others: readonly RunRow[], unfinished: RewindRow | undefined): RunRow[] => {
       const dead = others.filter((run) => !isAlive(run));
       refuse(
         others.filter((run) => !dead.includes(run)),
         unfinished,
       );
       return dead;
-    });
+    };
+    thread.found = await this.#store.beginRun(this.#row(threadId, thread), guard, graphRuns);
     thread.marked = true;
+    // Later, others may have saved.
+    if (thread.found !== undefined) atEndOfMacrotask(() => (thread.found = undefined));
   }
 
   #row(threadId: string, { rowId: runId, startedAt, lastBeat: beatAt }: ActiveThread): RunRow {
@@ -442,7 +488,9 @@ export class RunRegistry {
 
   /** The run is over from here on, even if its row can't be removed now. */
   async #unmark(threadId: string, thread: ActiveThread): Promise<void> {
+    const isUnmarked = (await thread.unmarked) === true;
     runsOfThisProcess.delete(thread.rowId);
+    if (isUnmarked) return;
     await this.#keep(threadId, async () => {
       if (this.#store.open) await this.#store.endRun(thread.rowId);
     });
@@ -461,7 +509,7 @@ export class RunRegistry {
     const threads = [...this.#threads];
     for (const [, thread] of threads) thread.lastBeat = now;
     const rowIds = threads.map(([, { rowId }]) => rowId);
-    const marked = threads.filter(([, thread]) => thread.marked);
+    const marked = threads.filter(([, thread]) => thread.marked && thread.unmarked === undefined);
     await this.#keep(threads.map(([threadId]) => threadId).join(", "), async () => {
       if (!this.#store.open) return;
       const there = await this.#store.beatRuns(rowIds, now);

@@ -71,6 +71,8 @@ export class TurnLog {
 
   /** The deletion of its thread that a run finds when it starts now. */
   deletionOf(threadId: string): Awaitable<SawDeletion> {
+    const found = this.#parts.runs.foundAt(threadId);
+    if (found !== undefined) return found.deletion;
     return this.#parts.store.deletionOf(threadId);
   }
 
@@ -78,6 +80,12 @@ export class TurnLog {
   async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     this.#parts.failures.forget(threadId);
     return this.#parts.runs.graphStarted(threadId, runId, bringsInput);
+  }
+
+  /** All steps of a run are over. If its last checkpoint is being saved, the end of the run is saved with it. */
+  stepsEnded(threadId: string, runId: string, checkpointId: string): void {
+    const { options, seen, runs } = this.#parts;
+    if (options.serde === undefined && seen.has({ threadId, ns: "", checkpointId })) runs.stepsEnded(threadId, runId);
   }
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
@@ -174,7 +182,8 @@ export class TurnLog {
 
   #thoughtLost(attempt: Attempt, error: unknown): void {
     this.#lost(attempt, "Thought", error);
-    if (this.#parts.options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) throw error;
+    const isElsewhere = TurnsError.is(error, "LEASE_LOST") || TurnsError.is(error, "THREAD_MOVED");
+    if (this.#parts.options.onTurnError !== "continue" || isElsewhere) throw error;
   }
 
   /** @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist */

@@ -200,6 +200,9 @@ CREATE TABLE langgraph_threads (
   turns      INTEGER NOT NULL,
   effects    INTEGER NOT NULL,
   others     INTEGER NOT NULL,
+  arrived    TEXT,
+  moved_to   TEXT,
+  gone       INTEGER NOT NULL DEFAULT 0 CHECK (gone IN (0, 1)),
   checksum   TEXT NOT NULL
 ) STRICT;
 

@@ -50,7 +50,9 @@ class Statement {
   constructor(connection: Connection, text: string) {
     this.#connection = connection;
     let count = 0;
-    this.#text = inPostgres(text).replace(/'[^']*'|\?/g, (part) => (part === "?" ? `$${(count += 1)}` : part));
+    this.#text = inPostgres(text).replace(/'[^']*'|\?(\d*)/g, (part, number: string | undefined) =>
+      part.startsWith("?") ? `$${number || (count += 1)}` : part,
+    );
   }
 
   pluck(): this {
@@ -60,6 +62,8 @@ class Statement {
 
   all(...values: unknown[]): unknown[] {
     const { rows } = ask(this.#connection, this.#text, values);
+    // As on SQLite, "*" doesn't mean it.
+    if (!/\browid\b/.test(this.#text)) for (const row of rows) delete row["rowid"];
     return this.#isPlucked ? rows.map((row) => Object.values(row)[0]) : rows;
   }
 
@@ -93,6 +97,15 @@ function raising(
     CREATE TRIGGER "${name}" ${time} ${what} ON ${table} FOR EACH ROW EXECUTE FUNCTION "${name}"()`;
 }
 
+/** The CHECKs of a table in SQLite's words. */
+const CHECKS = `SELECT string_agg(regexp_replace(regexp_replace(pg_get_constraintdef(oid), '::(text|bigint)', '', 'g'),
+    '\\(\\((\\w+) = ANY \\(\\(?ARRAY\\[(.*?)\\]\\)?(\\[\\])?\\)\\)\\)', '(\\1 IN (\\2))'), ', ') FROM pg_constraint WHERE conrelid = pg_class.oid`;
+/** The columns of a table but its rowid. */
+const COLUMNS = `(SELECT a.attnum AS cid, a.attname::text AS name, CASE WHEN a.atttypid = 20 THEN 'INTEGER' ELSE 'TEXT' END AS type,
+    a.attnotnull::int AS "notnull", coalesce(array_position(i.indkey::smallint[], a.attnum), -1) + 1 AS pk
+  FROM pg_attribute AS a LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND i.indisprimary
+  WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '') AS columns`;
+
 /** What tests say to SQLite in words of its own. */
 function inPostgres(text: string): string {
   return (
@@ -104,12 +117,11 @@ function inPostgres(text: string): string {
       .replace(/DROP TRIGGER (\w+)/g, 'DROP FUNCTION "$1" CASCADE')
       .replace(
         /\bsqlite_schema\b/g,
-        "(SELECT 'table' AS type, table_name::text COLLATE \"C\" AS name FROM information_schema.tables WHERE table_schema = current_schema()) AS tables",
+        `(SELECT 'table' AS type, relname::text COLLATE "C" AS name, (${CHECKS}) AS sql FROM pg_class
+          WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace) AS tables`,
       )
-      .replace(
-        /SELECT name FROM pragma_table_info\(\?\) ORDER BY cid/,
-        "SELECT column_name::text AS name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position",
-      )
+      .replace(/\* FROM pragma_table_info\(\?\)/, `name, type, "notnull", pk FROM ${COLUMNS}`)
+      .replace(/SELECT name FROM pragma_table_info\(\?\) ORDER BY cid/, `SELECT name FROM ${COLUMNS} ORDER BY cid`)
   );
 }
 
@@ -119,7 +131,7 @@ function copied(from: string, to: string): string {
     CREATE SCHEMA ${to};
     FOR name IN SELECT table_name FROM information_schema.tables WHERE table_schema = '${from}' LOOP
       EXECUTE format('CREATE TABLE ${to}.%I (LIKE ${from}.%I INCLUDING ALL)', name, name);
-      EXECUTE format('INSERT INTO ${to}.%I SELECT * FROM ${from}.%I', name, name);
+      EXECUTE format('INSERT INTO ${to}.%I OVERRIDING SYSTEM VALUE SELECT * FROM ${from}.%I', name, name);
     END LOOP;
     FOR name, place IN SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '${from}' LOOP
       EXECUTE format('CREATE SEQUENCE ${to}.%I', name);
@@ -132,6 +144,7 @@ interface Answer {
   rows: Record<string, unknown>[];
   changes: number;
   error?: string;
+  code?: string;
 }
 
 const WORK = `
@@ -158,7 +171,7 @@ async function answerTo({ connection, text, values }) {
   return { rows: [], changes: 0 };
 }
 port.on("message", async (question) => {
-  const answer = await answerTo(question).catch((error) => ({ rows: [], changes: 0, error: error.message }));
+  const answer = await answerTo(question).catch((error) => ({ rows: [], changes: 0, error: error.message, code: error.code }));
   port.postMessage(answer);
   Atomics.store(new Int32Array(flag), 0, 1);
   Atomics.notify(new Int32Array(flag), 0);
@@ -171,11 +184,20 @@ let thread: { worker: Worker; port: import("node:worker_threads").MessagePort; f
 function ask(connection: Connection, text: string, values: unknown[]): Answer {
   thread ??= startThread();
   Atomics.store(thread.flag, 0, 0);
-  thread.port.postMessage({ connection, text, values: values.flat() });
+  thread.port.postMessage({ connection, text, values: values.flatMap(numbered) });
   if (Atomics.wait(thread.flag, 0, 0, LIMIT_MS) === "timed-out") throw new Error(`no answer: ${text}`);
   const { message } = receiveMessageOnPort(thread.port) as { message: Answer };
-  if (message.error !== undefined) throw new Error(`${message.error}: ${text}`);
+  if (message.error !== undefined) {
+    const code = message.code?.startsWith("23") === true ? "SQLITE_CONSTRAINT" : message.code;
+    throw Object.assign(new Error(`${message.error}: ${text}`), { code });
+  }
   return message;
+}
+
+/** The values of `{ 1: …, 2: … }`. */
+function numbered(value: unknown): unknown {
+  const isPlain = value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  return isPlain ? Object.values(value as object) : value;
 }
 
 function startThread(): NonNullable<typeof thread> {

@@ -4,9 +4,11 @@ const path = require("node:path");
 
 const here = path.dirname(require.resolve("./resolver.cjs"));
 const tests = path.resolve(here, "..", "..");
+/** It damages stores for tests. */
+const torture = path.resolve(tests, "..", "torture");
 
 module.exports = (request, options) => {
   const asker = options.basedir + path.sep;
-  const isTest = asker.startsWith(tests + path.sep) && !asker.startsWith(here + path.sep);
+  const isTest = [tests, torture].some((one) => asker.startsWith(one + path.sep)) && !asker.startsWith(here + path.sep);
   return request === "better-sqlite3" && isTest ? path.join(here, "look-inside.ts") : options.defaultResolver(request, options);
 };

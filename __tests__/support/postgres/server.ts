@@ -15,7 +15,9 @@ export interface PostgresServer {
   readonly adminUrl: string;
   /** SIGKILL for the postmaster, as the kernel does when memory runs out. Its backends notice and stop. */
   crash(): void;
-  /** Starts it again after {@link crash}; resolves when it answers. */
+  /** As `systemctl restart` stops it: ends all connections, and writes everything. */
+  halt(): Promise<void>;
+  /** Starts it again after {@link crash} or {@link halt}; resolves when it answers. */
   restart(): Promise<void>;
   /** Stops it and removes its data. */
   stop(): Promise<void>;
@@ -48,6 +50,7 @@ export async function startServer(settings: Record<string, string> = {}): Promis
       url: urlOf("turns", "turns"),
       adminUrl: urlOf(SUPERUSER, "turns"),
       crash: () => process.kill(postmasterOf(data), "SIGKILL"),
+      halt: async () => void (await run(box, join(bin, "pg_ctl"), "-D", data, "-m", "fast", "-w", "stop")),
       restart: () => startOn(box, bin, data, { ...settings, port: String(port) }),
       stop,
     };

@@ -22,7 +22,7 @@ export function* graphSeq(session: Session, key: ThreadState, graph: GraphRefere
   if (graph === undefined) return undefined;
   const remembered = key.facts.graphs.get(graph.digest);
   if (remembered !== undefined) return remembered;
-  const known = yield* session.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
+  const known = key.facts.areGraphsKnown ? undefined : yield* session.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
   if (known !== undefined) key.facts.graphs.set(graph.digest, known.seq);
   if (known !== undefined) return known.seq;
   const seq = key.nextSeq();
@@ -36,7 +36,8 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
-  const found = yield* mapped(new Set(turnIds), (id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
+  const ofTurns = [...new Set(turnIds)].map((id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
+  const found = yield* session.sideBySide(ofTurns);
   for (const [id, , graph] of found.flat().sort(([, left], [, right]) => left - right)) push(turns, graph, id);
   return yield* mapped(turns, function* ([seq, ids]) {
     const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);

@@ -89,12 +89,19 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
  * The query relies on rows that it doesn't verify, and on which of them are superseded.
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-function* verifyBranch(session: Session, key: ThreadState, branch: readonly { id: string; source: string }[]): Program<void> {
+function* verifyBranch(
+  session: Session,
+  key: ThreadState,
+  branch: readonly { id: string; parent: string | null; source: string }[],
+): Program<void> {
   const latest = yield* session.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
+  const parents = [...new Set(branch.flatMap(({ parent }) => parent ?? []))];
+  const read = yield* session.sideBySide(parents.map((id) => headOf(session, key, "", id)));
+  const heads = new Map(read.map((head) => [head?.checkpointId, head]));
   let head = latest && toLiveHead(session, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {
-    head = head.parentId === undefined ? undefined : yield* headOf(session, key, "", head.parentId);
+    head = head.parentId === undefined ? undefined : heads.get(head.parentId);
   }
   if (ids.size === 0 && (head === undefined || branch.at(-1)?.source === "input")) return;
   throw corrupted(`the newest run of thread ${key.threadId}`, "an unbroken line of checkpoints", "another one", {

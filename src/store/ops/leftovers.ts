@@ -46,8 +46,9 @@ export function* leaveThread(session: Session, thread: number, runId = ""): Prog
   yield* session.run(LEAVE, thread, "", runId);
 }
 
-export function* leaveArchive(session: Session, rewindId: string): Program<void> {
-  yield* session.run(LEAVE, 0, rewindId, "");
+/** {@link leaveThread} for the archive of a rewind. */
+export function* leaveArchive(session: Session, rewindId: string, runId = ""): Program<void> {
+  yield* session.run(LEAVE, 0, rewindId, runId);
 }
 
 /** Nothing is left of it, or the copy has become a thread. Removes the run of the copy too. */
@@ -56,9 +57,9 @@ export function* forgetLeftover(session: Session, { thread, rewind_id: rewindId,
   if (runId !== "") yield* endRun(session, runId);
 }
 
-/** Whether it is still on record, with the same run. */
+/** Whether it is still on record, with the same run. If the transaction writes, it stays there until its end. */
 export function* isThere(session: Session, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<boolean> {
-  return (yield* session.get(IS_THERE, thread, rewindId, runId)) !== undefined;
+  return (yield* session.get(session.sharing(IS_THERE), thread, rewindId, runId)) !== undefined;
 }
 
 /** Whether a thread has so many rows that deleting or copying it takes more than one transaction. */
@@ -115,6 +116,8 @@ export function* removeLeftovers(session: Session, isAlive: (run: RunRow) => boo
  */
 export function* isGone(session: Session, leftover: Leftover): Program<boolean> {
   const { thread, rewind_id: rewindId } = leftover;
+  // Whoever is writing its rows finishes first.
+  yield* session.get(session.locking(IS_LEFT), thread, rewindId);
   // A damaged number must not remove rows of an existing thread or rewind.
   const inUse = (yield* session.get(IN_USE, thread, rewindId)) !== undefined;
   const remove = () =>

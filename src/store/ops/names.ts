@@ -39,11 +39,9 @@ export function* saveName(session: Session, key: ThreadState, given: CheckpointN
   return given;
 }
 
-/** @throws {TurnsError} THREAD_NOT_FOUND */
 export function* listNames(session: Session, threadId: string): Program<CheckpointName[]> {
   const key = yield* threadKey(session, threadId);
-  if (key === undefined) throw unknownThread(threadId);
-  return yield* namesOf(session, key);
+  return key === undefined ? [] : yield* namesOf(session, key);
 }
 
 export function* namesOf(session: Session, key: ThreadState): Program<CheckpointName[]> {

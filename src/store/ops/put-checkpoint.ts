@@ -3,6 +3,7 @@ import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import type {
   ChannelEntry,
+  CheckpointHead,
   EarlyOutcome,
   LostTurn,
   NewCheckpoint,
@@ -45,6 +46,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   });
   yield* claimTask(session, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
+  const hasTurns = key.row.turns > 0;
   const { head: known, writes } = yield* savedBefore(session, key, ns, checkpointId);
   // With durability "exit", LangGraph saves a checkpoint again with itself as parent. Stored like that, the row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
@@ -87,8 +89,8 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     channels: manifest,
     writes,
     // A run hands in a checkpoint before anything that starts from the next one. So nothing started from this one before its
-    // parent was saved.
-    turns: known === undefined && writes !== undefined && parent?.isSaved === true ? new Set() : known?.turns,
+    // parent was saved, or while the thread had no turns.
+    turns: known === undefined && writes !== undefined && (parent?.isSaved === true || !hasTurns) ? new Set() : known?.turns,
     isSaved: true,
   });
   const actions: TurnRow[] = [];
@@ -248,8 +250,14 @@ export function* knownHead(session: Session, key: ThreadState, ns: string, check
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return remembered;
   const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
-  if (row === undefined) return undefined;
-  const { position, parentId, step, channels } = toLiveHead(session, key.threadId, row);
+  return row && rememberRead(key, toLiveHead(session, key.threadId, row));
+}
+
+/** Remembers a checkpoint that was read. */
+export function rememberRead(
+  key: ThreadState,
+  { ns, checkpointId, position, parentId, step, channels }: CheckpointHead,
+): KnownHead {
   return rememberHead(key, {
     ...{ ns, checkpointId, position, parentId, step, channels },
     ...{ writes: undefined, turns: undefined, isSaved: false },

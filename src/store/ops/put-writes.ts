@@ -5,7 +5,7 @@ import type { Session } from "../session";
 import { claimTask } from "./tasks";
 import { enterThread, isThere } from "./thread-rows";
 import { writtenEarly } from "./put-checkpoint";
-import { settleAction } from "./turns";
+import { isFirstTurn, settleAction } from "./turns";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
 import type { RawOf, WRITES } from "../tables";
 import { headKey, writesKey, type ThreadState } from "../thread-state";
@@ -16,8 +16,11 @@ export type RawWrites = RawOf<typeof WRITES>;
 
 const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
 /** For superseded writes only their place: their content may be large. */
-const PLACES = WRITE_ROWS.columns.replace("entries", "CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries");
-const ALL = `SELECT ${PLACES} FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
+export const WRITE_PLACES = WRITE_ROWS.columns.replace(
+  "entries",
+  "CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries",
+);
+const ALL = `SELECT ${WRITE_PLACES} FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
 const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
 
@@ -52,17 +55,32 @@ export function* putWrites(
     const place = { ns, checkpointId, nodeTaskId, taskPath, idx };
     yield* session.insert(key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
   }
-  const settled = batch.settle === undefined ? undefined : yield* settleAction(session, key, batch, batch.settle);
+  // LangGraph's own tasks have no turns.
+  const hasNoTurns = isFirstTurn(key, { ns, checkpointId, proven: true }, nodeTaskId);
+  const settled = batch.settle === undefined || hasNoTurns ? undefined : yield* settleAction(session, key, batch, batch.settle);
   return { seq: key.newestSeq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
 /** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
 export function* liveWrites(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<StoredWrites[]> {
-  return (yield* verifyVersions(session, key, ns, checkpointId))
+  return openedWrites(session, key.threadId, yield* verifyVersions(session, key, ns, checkpointId));
+}
+
+function openedWrites(session: Session, threadId: string, versions: readonly RawWrites[]): StoredWrites[] {
+  return versions
     .filter(({ superseded_by: by }) => by === null)
     .toSorted(compareRows)
-    .map((row) => WRITE_ROWS.parse(session.sealing, key.threadId, row))
+    .map((row) => WRITE_ROWS.parse(session.sealing, threadId, row))
     .map(({ nodeTaskId, entries }) => ({ nodeTaskId, entries }));
+}
+
+/** {@link liveWrites} of rows that were read, of all versions: {@link WRITE_PLACES} ordered by seq. */
+export function writesIn(
+  session: Session,
+  at: { threadId: string; ns: string; checkpointId: string },
+  rows: RawWrites[],
+): StoredWrites[] {
+  return openedWrites(session, at.threadId, verifiedVersions(rows, at));
 }
 
 /** {@link compareWrites} on rows. */
@@ -87,11 +105,17 @@ export function* verifyVersions(
   checkpointId: string,
 ): Program<RawWrites[]> {
   const rows = yield* session.all<RawWrites>(ALL, thread, ns, checkpointId);
+  return verifiedVersions(rows, { threadId, ns, checkpointId });
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function verifiedVersions(rows: RawWrites[], at: { threadId: string; ns: string; checkpointId: string }): RawWrites[] {
+  const { checkpointId } = at;
   const next = new Map<string, number>();
   for (const { seq, node_task_id: nodeTaskId, idx, superseded_by: by } of rows.toReversed()) {
     const place = `${idx} ${nodeTaskId}`;
     if (by !== (next.get(place) ?? null)) {
-      const data = { threadId, ns, checkpointId, nodeTaskId };
+      const data = { ...at, nodeTaskId };
       const found = by === null ? "another that is not" : `one that says ${by}`;
       throw corrupted(`pending writes on checkpoint ${checkpointId}`, "each version superseded by the next", found, data);
     }

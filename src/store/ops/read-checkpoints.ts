@@ -1,4 +1,5 @@
-import { type Program, mapped } from "../program";
+import { textFor } from "../dialect";
+import { type Program, mapped, type Statement } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
@@ -6,6 +7,7 @@ import { refuseBack } from "./paging";
 import type {
   Remembered,
   StoredCheckpoint,
+  StoredWrites,
   CheckpointPlace,
   CheckpointQuery,
   ListedHead,
@@ -16,9 +18,9 @@ import type {
 import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
-import { liveWrites } from "./put-writes";
+import { liveWrites, type RawWrites, WRITE_PLACES, writesIn } from "./put-writes";
 import { threadKey, threadIdOf } from "./thread-rows";
-import { ChunkReader, readList } from "./values";
+import { ChunkReader, readList, type StoredChunk } from "./values";
 
 const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);
 /**
@@ -34,6 +36,7 @@ export function* getCheckpoint(
   checkpointId: string | undefined,
   remembered: Remembered,
 ): Program<StoredCheckpoint | undefined> {
+  if (session.engine.sendsTogether === true) return yield* getAtOnce(session, threadId, ns, checkpointId, remembered);
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return undefined;
   const row =
@@ -43,6 +46,61 @@ export function* getCheckpoint(
   if (row === undefined) return undefined;
   const head = toLiveHead(session, key.threadId, row);
   return yield* hydrated(session, key, head, remembered);
+}
+
+/** For who doesn't know the number of the thread yet. */
+const THREAD = "(SELECT thread FROM langgraph_threads WHERE thread_id = ?1)";
+const NEWEST_ID = `(SELECT checkpoint_id FROM langgraph_snapshots WHERE thread = ${THREAD} AND checkpoint_ns = ?2
+    ORDER BY position DESC, seq DESC LIMIT 1)`;
+const place = (checkpointId: string): string =>
+  `WHERE thread = ${THREAD} AND checkpoint_ns = ?2 AND checkpoint_id = ${checkpointId}`;
+const SNAPSHOT_AT = (checkpointId: string): string => SNAPSHOT_ROWS.select(`${place(checkpointId)} ORDER BY seq DESC LIMIT 1`);
+const WRITES_AT = (checkpointId: string): string =>
+  `SELECT ${WRITE_PLACES} FROM langgraph_writes ${place(checkpointId)} ORDER BY seq`;
+const WHOLES_AT = (checkpointId: string): ReturnType<typeof textFor> => {
+  const manifest = `(SELECT channels FROM langgraph_snapshots ${place(checkpointId)} ORDER BY seq DESC LIMIT 1)`;
+  return textFor(
+    ({ wholes }) =>
+      `SELECT address, body FROM langgraph_chunks WHERE thread = ${THREAD} AND address IN (${wholes?.(manifest) ?? "NULL"})`,
+  );
+};
+const NEWEST_AT_ONCE = { snapshot: SNAPSHOT_AT(NEWEST_ID), writes: WRITES_AT(NEWEST_ID), wholes: WHOLES_AT(NEWEST_ID) };
+const GIVEN_AT_ONCE = { snapshot: SNAPSHOT_AT("?3"), writes: WRITES_AT("?3"), wholes: WHOLES_AT("?3") };
+
+/** What {@link askCheckpoint} gets. */
+export type AnsweredCheckpoint = [row: RawSnapshot | undefined, versions: RawWrites[], wholes: StoredChunk[]];
+
+/**
+ * The row of a checkpoint, those of its pending writes, of all versions, and the chunks that it refers to. It's the newest checkpoint of
+ * a namespace, or the given one.
+ */
+export function askCheckpoint(session: Session, threadId: string, ns: string, checkpointId?: string): Statement[] {
+  const values = checkpointId === undefined ? [threadId, ns] : [threadId, ns, checkpointId];
+  const { snapshot, writes, wholes } = checkpointId === undefined ? NEWEST_AT_ONCE : GIVEN_AT_ONCE;
+  return [
+    { text: snapshot, values, returns: "one" },
+    { text: writes, values, returns: "all" },
+    { text: wholes(session), values, returns: "all" },
+  ];
+}
+
+/** {@link getCheckpoint} that reads the rows together, and then the values. */
+function* getAtOnce(
+  session: Session,
+  threadId: string,
+  ns: string,
+  checkpointId: string | undefined,
+  remembered: Remembered,
+): Program<StoredCheckpoint | undefined> {
+  const [key, rows] = yield* session.sideBySide<unknown>([
+    threadKey(session, threadId),
+    session.together(askCheckpoint(session, threadId, ns, checkpointId)),
+  ]);
+  const [row, versions, wholes] = rows as AnsweredCheckpoint;
+  if (key === undefined || row === undefined) return undefined;
+  const head = toLiveHead(session, threadId, row);
+  const at = { threadId, ns, checkpointId: head.checkpointId };
+  return yield* hydrated(session, key as ThreadState, head, remembered, { writes: writesIn(session, at, versions), wholes });
 }
 
 /** The row of a checkpoint that {@link BY_ID} gives. */
@@ -139,14 +197,29 @@ export function* hydrate(session: Session, head: CheckpointHead, remembered: Rem
   return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
 }
 
-function* hydrated(session: Session, key: ThreadState, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
-  const reader = new ChunkReader(session, key, remembered);
-  const values = new Map<string, StoredValue>();
-  for (const [channel, { pointer }] of head.channels) {
-    if (pointer !== undefined) values.set(channel, yield* readPointer(session, key, pointer, reader, remembered));
-  }
-  const writes = yield* liveWrites(session, key, head.ns, head.checkpointId);
-  for (const { entries } of writes) yield* reader.readFrom(entries);
+/** @param known what was read with its row: its pending writes, and chunks */
+export function* hydrated(
+  session: Session,
+  key: ThreadState,
+  head: CheckpointHead,
+  remembered: Remembered,
+  known?: { writes: StoredWrites[]; wholes: readonly StoredChunk[] },
+): Program<StoredCheckpoint> {
+  const reader = new ChunkReader(session, key, remembered, known?.wholes);
+  const found: [string, StoredValue][] = [];
+  const readOne = function* (channel: string, pointer: Pointer): Program<void> {
+    found.push([channel, yield* readPointer(session, key, pointer, reader, remembered)]);
+  };
+  let writes: StoredWrites[] = [];
+  const readWrites = function* (): Program<void> {
+    writes = known?.writes ?? (yield* liveWrites(session, key, head.ns, head.checkpointId));
+    yield* session.sideBySide(writes.map(({ entries }) => reader.readFrom(entries)));
+  };
+  const parts = [...head.channels].flatMap(([channel, { pointer }]) =>
+    pointer === undefined ? [] : [readOne(channel, pointer)],
+  );
+  yield* session.sideBySide([...parts, readWrites()]);
+  const values = new Map(found);
   return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
 }
 

@@ -11,7 +11,7 @@ import { threadKey } from "./thread-rows";
 export type StoredRewind = RowOf<typeof REWINDS>;
 export type RawRewind = RawOf<typeof REWINDS>;
 
-const OF_THREAD = REWIND_ROWS.select("WHERE thread_id = ? ORDER BY seq");
+export const REWINDS_OF = REWIND_ROWS.select("WHERE thread_id = ? ORDER BY seq");
 const BY_ID = REWIND_ROWS.select("WHERE id = ?");
 
 /** Drops the number of archived rows, for callers that don't need it. */
@@ -20,7 +20,7 @@ export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow
 }
 
 export function* listRewinds(session: Session, threadId: string): Program<StoredRewind[]> {
-  return (yield* session.all<RawRewind>(OF_THREAD, threadId)).map((row) => toRewind(session, row));
+  return (yield* session.all<RawRewind>(REWINDS_OF, threadId)).map((row) => toRewind(session, row));
 }
 
 /**

@@ -60,7 +60,7 @@ export function* rewind(
   if (key === undefined) throw unknownThread(threadId);
   yield* clearRuns(session, guard(yield* standing(session, plan)));
   const counts = yield* countBehind(session, threadId, targetSeq);
-  refuseBehindPruned(key, targetSeq);
+  refuseBehindPruned(key, plan);
   let entries = plan.archived ? yield* archiveRewound(session, plan, key) : 0;
   for (const table of REWOUND)
     yield* session.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
@@ -93,7 +93,7 @@ export function* beginRewind(
   const key = yield* threadKey(session, plan.threadId);
   if (key === undefined) throw unknownThread(plan.threadId);
   yield* clearRuns(session, guard(yield* standing(session, plan)));
-  refuseBehindPruned(key, plan.targetSeq);
+  refuseBehindPruned(key, plan);
   growEpoch(key);
   return yield* saveRewind(session, key, plan, "undoing", plan.targetSeq);
 }
@@ -199,8 +199,8 @@ function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: Thread
  * Nothing can go back to checkpoints that were pruned.
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
-function refuseBehindPruned(key: ThreadState, targetSeq: number): void {
-  if (key.row.prunedSeq > targetSeq) throw prunedBehind(key.threadId);
+function refuseBehindPruned(key: ThreadState, { targetSeq, targetTaskId }: NewRewind): void {
+  if (key.row.prunedSeq > targetSeq) throw prunedBehind(key.threadId, targetTaskId);
 }
 
 /** The seq behind which no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */

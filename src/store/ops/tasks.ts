@@ -7,7 +7,7 @@ import type { ThreadFacts, ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
 import { renameTaskOfTurns } from "./turn-changes";
 
-type RawTask = RawOf<typeof TASKS>;
+export type RawTask = RawOf<typeof TASKS>;
 
 const CURRENT = TASK_ROWS.select("WHERE thread = ? ORDER BY seq DESC LIMIT 1");
 /** Includes all later rows: if a kind was tampered with, one of those might be the one to find. */
@@ -66,7 +66,7 @@ export function* tasksOf(session: Session, { thread, threadId }: ThreadState): P
 }
 
 /** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function toTask(session: Session, threadId: string, row: RawTask): TaskRow {
+export function toTask(session: Session, threadId: string, row: RawTask): TaskRow {
   return TASK_ROWS.parse(session.sealing, threadId, row);
 }
 

@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import type { Program } from "../program";
-import { corrupted, leaseLost, runOver } from "../refusals";
+import { corrupted, leaseLost, runOver, threadMoved } from "../refusals";
 import { THREAD_ROWS, TOMBSTONE_ROWS, RUN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
@@ -23,19 +23,29 @@ export type RawThread = RawOf<typeof THREADS>;
 export type RawRun = RawOf<typeof RUNS>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
-const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_ROWS };
+const NEW = {
+  seq: 0,
+  epoch: 0,
+  generation: 0,
+  prunedSeq: 0,
+  unswept: 0,
+  ...NO_ROWS,
+  arrived: undefined,
+  movedTo: undefined,
+  gone: false,
+};
 /** Matches id or tag, so that a thread with a damaged id or index doesn't look missing. */
-const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
+export const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
 const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 /** Matches id or tag, so that a deletion with a damaged id doesn't look as if it never happened. */
-const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
+export const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
 const REMOVE_TOMBSTONE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
 const HAS_CHECKPOINT =
   "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
 /** A row that is under another thread because of damage must not block this one. */
 const HOLDS = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
-const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
+export const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
 
 /**
  * Whether the rows of threads are those that were written. A checksum covers the thread's sequence, which each commit advances.
@@ -48,8 +58,15 @@ export function* areWritten(session: Session, rows: readonly WrittenThread[]): P
   return rows.length > 0;
 }
 
-/** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify; THREAD_MOVED if only a signpost is left */
 export function* threadKey(session: Session, threadId: string): Program<ThreadState | undefined> {
+  const key = yield* threadOrSignpost(session, threadId);
+  if (key?.row.gone === true) throw threadMoved(key.row);
+  return key;
+}
+
+/** {@link threadKey} that also finds what is left of a thread that moved to another database. */
+export function* threadOrSignpost(session: Session, threadId: string): Program<ThreadState | undefined> {
   const known = yield* session.known(threadId);
   if (known !== undefined) return known;
   const rows = yield* session.all<RawThread>(session.locking(OF_ID), threadId, tagOf(session, threadId));
@@ -76,7 +93,16 @@ export function* threadToCreate(session: Session, threadId: string): Program<Thr
 
 export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
   if (!session.sealing.encrypted) yield* refuseEncrypted(session, `Thread ${JSON.stringify(threadId)}`);
-  return yield* insertThread(session, newThread(session, yield* takeNumber(session), threadId, createdAt));
+  return yield* insertEmpty(session, yield* takeNumber(session), threadId, createdAt);
+}
+
+/** A thread without rows of its own is known completely. */
+function* insertEmpty(session: Session, thread: number, threadId: string, createdAt: string): Program<ThreadState> {
+  const key = yield* insertThread(session, newThread(session, thread, threadId, createdAt));
+  key.facts.tasks = { current: undefined, lastRun: undefined };
+  key.facts.greatestIds.set("", null);
+  key.facts.areGraphsKnown = true;
+  return key;
 }
 
 /**
@@ -118,11 +144,14 @@ export function* threadIdOf(session: Session, thread: number): Program<string> {
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which aren't available */
 export function* verifiedThread(session: Session, threadId: string, row: RawThread): Program<ThreadFields> {
-  const isOwn = row.thread_id === threadId && row.tag === tagOf(session, threadId);
-  if (isOwn && row.checksum === THREAD_ROWS.checksum(session.sealing, threadId, row))
-    return THREAD_ROWS.unverified(threadId, row);
+  if (isIntact(session, threadId, row)) return THREAD_ROWS.unverified(threadId, row);
   if (!session.sealing.encrypted) yield* refuseEncrypted(session, `Thread ${JSON.stringify(threadId)}`);
   throw damaged(threadId, "one with another checksum");
+}
+
+export function isIntact(session: Session, threadId: string, row: RawThread): boolean {
+  const isOwn = row.thread_id === threadId && row.tag === tagOf(session, threadId);
+  return isOwn && row.checksum === THREAD_ROWS.checksum(session.sealing, threadId, row);
 }
 
 /** A checksum of the id alone. It's remembered, because threads are looked up so often. */
@@ -156,6 +185,9 @@ export interface Entry {
  *   removed.
  */
 export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
+  const thread = session.awaited.get(threadId);
+  if (thread !== undefined && isHeld(session, entry.lease))
+    return yield* enterAwaited(session, { threadId, thread, createdAt }, entry.lease);
   const key = yield* threadToCreate(session, threadId);
   const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
   if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
@@ -165,7 +197,38 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
   // The epoch only grows. A smaller one belongs to a thread that was deleted and started again, and the check above has handled
   // such a save.
   if (entry.sawEpoch !== undefined && entry.sawEpoch < (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
-  return key ?? (yield* createThread(session, threadId, createdAt));
+  if (key !== undefined) return key;
+  const created = yield* createThread(session, threadId, createdAt);
+  created.facts.deletion = grave ?? null;
+  return created;
+}
+
+/**
+ * {@link enterThread} on a thread that was missing when the run started. Nothing is read: the transaction fails if the thread was
+ * created or deleted since, or the run has lost its lease.
+ *
+ * @throws {StaleFacts} now or later
+ */
+function* enterAwaited(
+  session: Session,
+  { threadId, thread, createdAt }: { threadId: string; thread: number; createdAt: string },
+  lease: Lease | undefined,
+): Program<ThreadState> {
+  const { guardsOfNew: guards } = session.engine.dialect;
+  session.awaited.delete(threadId);
+  yield* session.lock(threadId);
+  if (guards !== undefined) {
+    yield* session.run(guards.thread, threadId, tagOf(session, threadId));
+    if (!session.sealing.encrypted) yield* session.run(guards.unencrypted);
+    if (lease !== undefined) yield* session.run(guards.lease, lease.runId, lease.threadId);
+  }
+  const key = yield* insertEmpty(session, thread, threadId, createdAt);
+  key.facts.deletion = null;
+  return key;
+}
+
+function isHeld(session: Session, lease: Lease | undefined): boolean {
+  return lease === undefined || session.leases.get(lease.runId) === lease.threadId;
 }
 
 /** The tombstone of the thread's id, if there is one; looked up once. */
@@ -213,16 +276,36 @@ export function* allowAgain(session: Session, threadId: string): Program<void> {
   if (grave !== undefined) yield* saveTombstone(session, threadId, grave.deletedAt, false);
 }
 
-/** @returns whether there was a tombstone */
+/** Forgets too that the thread moved to another database. @returns whether there was a tombstone, or such a move */
 export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
   yield* session.lock(threadId);
+  const key = yield* threadOrSignpost(session, threadId);
+  const hasMoved = key?.row.movedTo !== undefined;
+  if (hasMoved && !key.row.gone) yield* sayWhere(session, key, undefined);
   yield* showInThread(session, threadId);
+  if (hasMoved && key.row.gone) yield* session.run("DELETE FROM langgraph_threads WHERE thread = ?", key.thread);
   session.threads.delete(threadId);
-  return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
+  return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0 || hasMoved;
+}
+
+/** Writes where a thread moves to; undefined if it stays. */
+export function* sayWhere(session: Session, key: ThreadState, movedTo: string | undefined): Program {
+  yield* session.run("UPDATE langgraph_threads SET moved_to = ? WHERE thread = ?", movedTo ?? null, key.thread);
+  key.moves(movedTo);
+}
+
+/**
+ * For a thread that comes from another database: runs that its deletion there would have refused are refused here.
+ * @throws {TurnsError} THREAD_DELETED if the id was deleted here for good
+ */
+export function* carryDeletion(session: Session, threadId: string, deletedAt: number): Program {
+  const grave = yield* tombstoneOf(session, threadId);
+  if (grave?.final === true) throw threadDeleted(threadId, grave.deletedAt, true);
+  if (deletedAt > (grave?.deletedAt ?? 0)) yield* saveTombstone(session, threadId, deletedAt, false);
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* tombstoneOf(session: Session, threadId: string): Program<Deletion | undefined> {
+export function* tombstoneOf(session: Session, threadId: string): Program<Deletion | undefined> {
   const row = yield* session.get<RawOf<typeof TOMBSTONES>>(TOMBSTONE_OF, threadId, tagOf(session, threadId));
   return row && TOMBSTONE_ROWS.parse(session.sealing, threadId, row);
 }
@@ -289,7 +372,10 @@ export function* toRuns(session: Session, rows: readonly RawRun[]): Program<RunR
  * anything has changed, that has to change too.
  */
 export function* showInThread(session: Session, threadId: string): Program {
-  if (session.engine.dialect.guards !== undefined) (yield* threadKey(session, threadId))?.touch();
+  if (session.engine.dialect.guards === undefined) return;
+  const key = yield* threadOrSignpost(session, threadId);
+  // Nothing is saved on a thread that moves, whatever is remembered of it.
+  if (key !== undefined && key.row.movedTo === undefined) key.touch();
 }
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];

@@ -11,7 +11,7 @@ import { tasksOf } from "./tasks";
 type Row = Pick<ThreadRow, "epoch" | "checkpoints" | "turns"> & { created_at: string; live: number };
 
 const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
-const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
+const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? AND gone = 0 ORDER BY thread_id LIMIT ?";
 /** No index has the column that is counted first, so the table is read. */
 const COUNTS = `SELECT (SELECT count(created_at) FROM langgraph_threads) AS there,
   (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;

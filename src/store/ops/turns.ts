@@ -65,7 +65,7 @@ interface Origin {
 }
 
 /** Whether a node task is known to have no turns yet, so that none have to be looked up. */
-function isFirstTurn({ facts }: ThreadState, { ns, checkpointId, proven }: Origin, nodeTaskId: string): boolean {
+export function isFirstTurn({ facts }: ThreadState, { ns, checkpointId, proven }: Origin, nodeTaskId: string): boolean {
   if (!proven || checkpointId === undefined || facts.hasStrayTurns) return false;
   return facts.heads.get(headKey(ns, checkpointId))?.turns?.has(nodeTaskId) === false;
 }

@@ -63,17 +63,26 @@ export function openBody(session: Session, threadId: string, body: string | Uint
   return session.sealing.open(threadId, IDENTITY, body);
 }
 
+/** A chunk as it is stored. */
+export interface StoredChunk {
+  address: string;
+  body: string | Uint8Array;
+}
+
 /** Collects chunks by address. Each is read once, and verified against its address. */
 export class ChunkReader {
   readonly texts = new Map<string, string>();
   readonly #session: Session;
   readonly #key: ThreadState;
   readonly #remembered: Remembered | undefined;
+  readonly #read: ReadonlyMap<string, StoredChunk> | undefined;
 
-  constructor(session: Session, key: ThreadState, remembered?: Remembered) {
+  /** @param read chunks that were read already */
+  constructor(session: Session, key: ThreadState, remembered?: Remembered, read?: readonly StoredChunk[]) {
     this.#session = session;
     this.#key = key;
     this.#remembered = remembered;
+    this.#read = read && new Map(read.map((chunk) => [chunk.address, chunk]));
   }
 
   /** The chunk's text; {@link texts} then has everything it refers to. Undefined if the reader remembers it. */
@@ -106,7 +115,7 @@ export class ChunkReader {
 
   *#load(address: string): Program<string> {
     const { threadId, thread } = this.#key;
-    const row = yield* this.#session.get<{ body: string | Uint8Array }>(BODY, thread, address);
+    const row = this.#read?.get(address) ?? (yield* this.#session.get<Pick<StoredChunk, "body">>(BODY, thread, address));
     const what = `a part of a value of thread ${threadId}`;
     if (row === undefined) throw corrupted(what, `a chunk with address ${address.slice(0, 12)}…`, "none", { threadId, address });
     const text = openBody(this.#session, threadId, row.body);

@@ -15,6 +15,12 @@ export function postgresDialect(schema: string): Dialect {
       thread: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ? FOR NO KEY UPDATE) AS remembered`,
       setting: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_settings WHERE name = ? FOR KEY SHARE) AS remembered`,
     },
+    guardsOfNew: {
+      lease: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ? FOR KEY SHARE) AS remembered`,
+      thread: `SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM langgraph_threads WHERE thread_id = ?1 OR tag = ?2)
+        OR EXISTS (SELECT 1 FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2) THEN 0 ELSE 1 END)`,
+      unencrypted: `SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;') THEN 0 ELSE 1 END)`,
+    },
     forUpdate: " FOR NO KEY UPDATE",
     forShare: " FOR KEY SHARE",
     lockText: `SELECT pg_advisory_xact_lock(hashtextextended('${lock}.' || ?, 0))`,
@@ -27,6 +33,8 @@ export function postgresDialect(schema: string): Dialect {
     version: (manifest, channel) =>
       ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value ->> 0 ELSE m.value #>> '{}' END"),
     entry: (manifest, channel) => ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value::text END"),
+    wholes: (manifest) => `SELECT (m.value ->> 2) COLLATE "C" FROM json_each(${safeJson(manifest)}) AS m(key, value)
+      WHERE json_typeof(m.value) = 'array' AND m.value ->> 1 = '1'`,
     json: undefined,
     settings: `SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")}) ORDER BY name`,
     rowsAtMost: () => "",
@@ -39,7 +47,10 @@ export function postgresDialect(schema: string): Dialect {
  * JSON of PostgreSQL knows neither U+0000 nor halves of surrogate pairs. They become other characters: no name or version that is
  * looked for has them.
  */
+function safeJson(manifest: string): string {
+  return `regexp_replace(replace(${manifest}, '\\u0000', '\\u0001'), '\\\\u[dD]([89a-fA-F])', '\\\\ue\\1', 'g')::json`;
+}
+
 function ofManifest(manifest: string, channel: string, value: string): string {
-  const safe = `regexp_replace(replace(${manifest}, '\\u0000', '\\u0001'), '\\\\u[dD]([89a-fA-F])', '\\\\ue\\1', 'g')`;
-  return `(SELECT ${value} FROM json_each(${safe}::json) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
+  return `(SELECT ${value} FROM json_each(${safeJson(manifest)}) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
 }

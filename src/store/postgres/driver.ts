@@ -1,4 +1,4 @@
-import { ConnectionLost, sqlState } from "./failures";
+import { ConnectionLost, meaningOfRefusal, PoolCrowded, sqlState } from "./failures";
 import { PARSE, UnknownType } from "./values";
 
 /*
@@ -80,17 +80,25 @@ export class Connection {
   }
 
   /**
+   * @param freeTimeoutMs how long to wait until a connection of the pool is free
    * @param answerTimeoutMs how long the server may take to answer before the connection counts as lost
-   * @throws {ConnectionLost}, or what the server says
+   * @throws {ConnectionLost}, {@link ConnectionRefused}, or what the server says
    */
-  static async from(pool: PgPool, answerTimeoutMs: number): Promise<Connection> {
-    let client: PgClient;
+  static async from(pool: PgPool, freeTimeoutMs: number, answerTimeoutMs: number): Promise<Connection> {
+    // A pool may throw at once.
+    const connecting = Promise.resolve().then(() => pool.connect());
+    let timer: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<never>((_, failed) => {
+      timer = later(() => failed(new PoolCrowded(freeTimeoutMs)), freeTimeoutMs);
+    });
     try {
-      client = await pool.connect();
+      return new Connection(await Promise.race([connecting, tooLong]), answerTimeoutMs);
     } catch (error) {
-      throw sqlState(error) === "" ? new ConnectionLost(error) : error;
+      if (error instanceof PoolCrowded) void connecting.then((client) => client.release()).catch(() => undefined);
+      throw meaningOfRefusal(error);
+    } finally {
+      never(timer);
     }
-    return new Connection(client, answerTimeoutMs);
   }
 
   get #open(): OpenClient {

@@ -6,7 +6,7 @@ import type { Program, Statement } from "../program";
 import type { Awaitable } from "../store";
 import { postgresDialect } from "./dialect";
 import { type Answer, Connection, type PgPool, type Query } from "./driver";
-import { closedError, ConnectionLost, isDoubtful, isPassing, sqlState, translated } from "./failures";
+import { closedError, ConnectionLost, inDoubtError, isDoubtful, isPassing, sqlState, translated } from "./failures";
 import { Translator } from "./translate";
 
 export interface PostgresEngineOptions {
@@ -25,14 +25,17 @@ export interface PostgresEngineOptions {
  * answer for is read back.
  */
 const SILENCE_MS = 30_000;
+/** How long a connection of the pool is waited for, however short {@link PostgresEngineOptions.busyTimeoutMs} is. */
+const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
 
+/** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
-  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped ORDER BY attnum`;
+  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
 
 /**
  * PostgreSQL over a pool of connections. Each transaction takes a connection of its own, so reads don't hold up writes.
@@ -44,13 +47,17 @@ export class PostgresEngine implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly buffers = true;
+  readonly sendsTogether = true;
   readonly #pool: () => Awaitable<PgPool>;
   readonly #schema: string;
   readonly #translator: Translator;
   readonly #busyTimeoutMs: number;
   readonly #isReadOnly: boolean;
+  readonly #texts: ReturnType<typeof textsOf>;
   /** Numbers of this engine's transactions, unlike those of all others. */
   #number = randomBytes(8).readBigInt64BE() >> 8n;
+  /** The last one that was committed. */
+  #committed = this.#number;
   readonly #underWay = new Set<Promise<unknown>>();
   #isOpen = true;
   #prepare: (() => Promise<void>) | undefined;
@@ -62,6 +69,7 @@ export class PostgresEngine implements Engine {
     this.#schema = quoted(schema);
     this.dialect = postgresDialect(this.#schema);
     this.#translator = new Translator(this.#schema);
+    this.#texts = textsOf(this.#schema);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#isReadOnly = readOnly;
   }
@@ -78,9 +86,15 @@ export class PostgresEngine implements Engine {
     this.#prepare = prepare;
   }
 
-  /** {@link write} that doesn't wait for the preparation, because it's a part of it. */
+  /** {@link write} that doesn't wait for the preparation, because it's a part of it. After a commit in doubt it runs again. */
   async first<T>(program: () => Program<T>): Promise<T> {
-    return this.#retried(() => this.#written(program()));
+    try {
+      return await this.#retried(() => this.#written(program()));
+    } catch (error) {
+      if (!(error instanceof CommitInDoubt)) throw error;
+      await error.isCommitted?.();
+      return this.first(program);
+    }
   }
 
   /** Does something on a connection of its own, outside of any transaction; again, if the server can't be reached. */
@@ -101,7 +115,7 @@ export class PostgresEngine implements Engine {
   }
 
   async read<T>(program: () => Program<T>): Promise<T> {
-    return this.#underway(() => this.#retried(() => this.#attempt(program(), READING)));
+    return this.#underway(() => this.#retried(() => this.#attempt(program(), READING, COMMIT)));
   }
 
   /** Guards tell, at the first use of what is remembered. */
@@ -137,7 +151,8 @@ export class PostgresEngine implements Engine {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  readonly #connect = async (): Promise<Connection> => Connection.from(await this.#pool(), this.#busyTimeoutMs + SILENCE_MS);
+  readonly #connect = async (): Promise<Connection> =>
+    Connection.from(await this.#pool(), Math.max(this.#busyTimeoutMs, SHORTEST_WAIT_MS), this.#busyTimeoutMs + SILENCE_MS);
 
   async #underway<T>(work: () => Promise<T>): Promise<T> {
     if (!this.#isOpen) throw closedError(this.name);
@@ -163,33 +178,50 @@ export class PostgresEngine implements Engine {
   }
 
   async #written<T>(program: Program<T>): Promise<T> {
-    if (this.#isReadOnly) return this.#attempt(program, READING);
-    const number = String((this.#number += 1n));
+    if (this.#isReadOnly) return this.#attempt(program, READING, COMMIT);
+    const number = (this.#number += 1n);
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
-    const limits = { text: LIMITS, values: [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs), number] };
+    const limits = [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs)];
+    const opening = [BEGIN_WRITE, { text: this.#texts.mark, values: [...limits, String(number), String(this.#committed)] }];
+    if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep });
     try {
-      return await this.#attempt(program, [{ text: BEGIN_WRITE }, limits]);
+      const result = await this.#attempt(program, opening, ROLLBACK);
+      this.#committed = number;
+      return result;
     } catch (error) {
-      if (error instanceof CommitInDoubt) await this.#waitFor(limits);
+      if (error instanceof CommitInDoubt) throw new CommitInDoubt(error.cause, () => this.#isCommitted(number, limits));
       throw error;
     }
   }
 
   /**
-   * Waits until a transaction whose commit is in doubt is over: its COMMIT may reach the server after its connection was lost.
-   * If that can't be found out, neither can the outcome, and reading back fails as well.
+   * What became of a transaction whose COMMIT was sent. Its mark is inserted once more, as a refusal: that waits until the transaction
+   * is over, and fails it if the server gets it only later.
+   *
+   * @throws {TurnsError} STORE_UNAVAILABLE if that can't be found out
    */
-  async #waitFor(limits: Query): Promise<void> {
-    const ended = async (connection: Connection): Promise<void> => {
-      const answers = await connection.send([{ text: BEGIN_WRITE }, limits, COMMIT]);
-      const failed = answers.find((answer) => "error" in answer);
-      if (failed !== undefined) throw failed.error as Error;
-    };
-    await this.connected(ended).catch(() => undefined);
+  async #isCommitted(number: bigint, limits: readonly string[]): Promise<boolean> {
+    const { limit, refuse, isDone } = this.#texts;
+    const values = [String(number)];
+    const queries = [BEGIN_WRITE, { text: limit, values: limits }, { text: refuse, values }, { text: isDone, values }, COMMIT];
+    try {
+      const found = await this.connected(async (connection) => {
+        const answers = await connection.send(queries);
+        const failed = answers.find((answer) => "error" in answer);
+        if (failed !== undefined) throw failed.error as Error;
+        return answers[3] as Extract<Answer, { rows: unknown }>;
+      });
+      const isCommitted = found.rows[0]?.[0] === 1;
+      if (isCommitted) this.#committed = number;
+      return isCommitted;
+    } catch (error) {
+      throw inDoubtError(error, this.name);
+    }
   }
 
-  #attempt<T>(program: Program<T>, opening: readonly Query[]): Promise<T> {
-    return new Transaction(this.#connect, this.#translator, opening).run(program);
+  /** @param unchanged ends it if nothing was changed */
+  #attempt<T>(program: Program<T>, opening: readonly Query[], unchanged: Query): Promise<T> {
+    return new Transaction(this.#connect, this.#translator, opening, unchanged).run(program);
   }
 
   async #retried<T>(attempt: () => Promise<T>): Promise<T> {
@@ -212,14 +244,26 @@ export function quoted(name: string): string {
 }
 
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
-const BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+const BEGIN_WRITE = { text: "BEGIN ISOLATION LEVEL READ COMMITTED" };
 const READING = [{ text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" }];
-/**
- * For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. The lock on
- * the transaction's own number tells when it is over.
- */
-const LIMITS = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),
-  pg_advisory_xact_lock($3::bigint)`;
+/** For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. */
+const LIMITS = "set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)";
+/** One in so many transactions removes the marks that processes have left. */
+const SWEEP_EVERY = 4_096n;
+
+/** The statements about the marks of transactions, each of which has one: see the table's migration. */
+function textsOf(schema: string) {
+  const table = `${schema}.langgraph_commits`;
+  return {
+    mark: `WITH previous AS (DELETE FROM ${table} WHERE number = $4::bigint)
+  INSERT INTO ${table} (number, done) VALUES ($3::bigint, 1) RETURNING ${LIMITS}`,
+    limit: `SELECT ${LIMITS}`,
+    refuse: `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 0) ON CONFLICT DO NOTHING`,
+    isDone: `SELECT done FROM ${table} WHERE number = $1::bigint`,
+    sweep: `DELETE FROM ${table} WHERE number IN (
+  SELECT number FROM ${table} WHERE made_at < now() - interval '1 day' LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
+  };
+}
 const SHORTEST_IDLE_MS = 1_000;
 const LONGEST_IDLE_MS = 60_000;
 const COMMIT = { text: "COMMIT" };
@@ -235,17 +279,21 @@ class Transaction {
   readonly #connect: () => Promise<Connection>;
   readonly #translator: Translator;
   readonly #opening: readonly Query[];
+  readonly #unchanged: Query;
   /** Statements that wait for one whose answer is needed. */
   #waiting: Statement[] = [];
   #connection: Connection | undefined;
   #hasChanged = false;
+  /** The commit was sent and answered. */
+  #isOver = false;
   /** The first error since the beginning, unless the program has rolled back the part it was in. */
   #failure: { error: unknown } | undefined;
 
-  constructor(connect: () => Promise<Connection>, translator: Translator, opening: readonly Query[]) {
+  constructor(connect: () => Promise<Connection>, translator: Translator, opening: readonly Query[], unchanged: Query) {
     this.#connect = connect;
     this.#translator = translator;
     this.#opening = opening;
+    this.#unchanged = unchanged;
   }
 
   /** @throws {StaleFacts}, {@link CommitInDoubt}, {@link ConnectionLost}, the server's error, or the program's own one */
@@ -264,7 +312,7 @@ class Transaction {
     let step = program.next();
     while (step.done !== true) {
       const statement = step.value;
-      if (statement.returns === "none" && !ENDS_A_PART.test(statement.text)) {
+      if (statement.returns === "none" && statement.others === undefined && !ENDS_A_PART.test(statement.text)) {
         this.#waiting.push(statement);
         step = program.next();
         continue;
@@ -282,22 +330,38 @@ class Transaction {
     return step.value;
   }
 
-  /** Sends a statement behind those that wait. @throws the first error of them */
+  /** Sends a statement behind those that wait. @throws the first error of them; what {@link run} throws if it's the last */
   async #ask(statement: Statement): Promise<unknown> {
-    const answers = await this.#send([...this.#taken(), statement]);
-    const own = answers.at(-1) as Answer;
+    const { others, isLast = false } = statement;
+    const asked = [statement, ...(others ?? [])];
+    const sent = [...this.#taken(), ...asked];
+    if (isLast) {
+      const answers = await this.#sendLast(sent);
+      return asked.map(({ returns }, at) => resultOf(returns, answers[sent.length - asked.length + at] as Answer));
+    }
+    const answers = await this.#send(sent);
+    const [own, ...rest] = answers.slice(-asked.length) as [Answer, ...Answer[]];
     // What failed since the savepoint has been rolled back with everything else of that part.
     const isRolledBack = statement.text.startsWith("ROLLBACK TO ") && !("error" in own);
     const failed = isRolledBack ? undefined : answers.find((answer) => "error" in answer);
     this.#failure = isRolledBack ? undefined : (this.#failure ?? failed);
     if (failed !== undefined) throw meaningOfGuard(failed.error);
-    return resultOf(statement.returns, own);
+    if (others === undefined) return resultOf(statement.returns, own);
+    return [own, ...rest].map((answer, at) => resultOf((asked[at] as Statement).returns, answer));
   }
 
   async #commit(): Promise<void> {
     const waiting = this.#taken();
-    if (waiting.length === 0 && !this.#hasChanged) return this.#end(COMMIT);
-    const answers = await this.#send(waiting, [COMMIT]);
+    if (this.#isOver && waiting.length > 0) throw new Error("a statement came after the last one");
+    if (this.#isOver) return;
+    if (waiting.length === 0 && !this.#hasChanged) return this.#end(this.#unchanged);
+    await this.#sendLast(waiting);
+  }
+
+  /** Sends statements and the commit. @throws what {@link run} throws */
+  async #sendLast(statements: readonly Statement[]): Promise<Answer[]> {
+    const answers = await this.#send(statements, [COMMIT]);
+    this.#isOver = true;
     const connection = this.#connection;
     this.#connection = undefined;
     const failed = answers.find((answer) => "error" in answer);
@@ -306,13 +370,15 @@ class Transaction {
     if (failed !== undefined) {
       // A statement that the server refused has rolled everything back, even if the connection was lost then.
       const isAtCommit = failed === answers.at(-1);
-      if (isLost || (isAtCommit && isDoubtful(failed.error))) throw new CommitInDoubt(failed.error);
-      throw meaningOfGuard(failed.error);
+      const isInDoubt = isLost || (isAtCommit && isDoubtful(failed.error));
+      // Nothing is lost of a transaction that has only read.
+      throw isInDoubt && this.#hasChanged ? new CommitInDoubt(failed.error) : meaningOfGuard(failed.error);
     }
     const end = answers.at(-1) as Extract<Answer, { command: string }>;
     if (end.command !== "COMMIT") {
       throw (this.#failure?.error as Error | undefined) ?? new ConnectionLost(new Error(`COMMIT became ${end.command}`));
     }
+    return answers;
   }
 
   /** Ends the transaction without waiting. The connection goes back to the pool when it's done. */
@@ -338,6 +404,7 @@ class Transaction {
   async #send(statements: readonly Statement[], rest: readonly Query[] = []): Promise<Answer[]> {
     const queries = statements.map(({ text, values }) => this.#translator.statement(text, values));
     this.#hasChanged ||= statements.some(({ text }) => !CHANGES_NOTHING.test(text));
+    if (this.#isOver) throw new Error("a statement came after the last one");
     if (this.#connection !== undefined) return this.#connection.send([...queries, ...rest]);
     const opening = this.#opening;
     this.#connection = await this.#connect();
@@ -349,7 +416,7 @@ class Transaction {
 
 /** The program can't do anything about it: the whole attempt has failed. */
 function endsAttempt(error: unknown): boolean {
-  return error instanceof StaleFacts || isPassing(error);
+  return error instanceof StaleFacts || error instanceof CommitInDoubt || isPassing(error);
 }
 
 /** Lets a program clean up. @throws the error, also if the program swallows it */

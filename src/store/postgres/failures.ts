@@ -3,8 +3,48 @@ import { TurnsError, type TurnsErrorCode } from "../../errors";
 /** The connection is gone, or none could be had. The server has said nothing about it. */
 export class ConnectionLost extends Error {
   constructor(override readonly cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    super(messageOf(cause), { cause });
   }
+}
+
+/** Others have all connections of the pool. */
+export class PoolCrowded extends Error {
+  constructor(ms: number) {
+    super(`none came for ${ms} ms`);
+  }
+}
+
+/** No connection can be had, and trying again changes nothing. */
+export class ConnectionRefused extends Error {
+  constructor(
+    override readonly cause: unknown,
+    readonly reason: Reason,
+  ) {
+    super(messageOf(cause), { cause });
+  }
+}
+
+type Reason = "login" | "encryption" | "ended" | "url";
+/** The driver has no codes for these. */
+const REASONS: readonly (readonly [says: RegExp, reason: Reason])[] = [
+  [/calling end on the pool/, "ended"],
+  [/SASL|SCRAM|password must be/, "login"],
+  [/not support SSL|certificate|CERT_|ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO|no such file/, "encryption"],
+  [/ERR_INVALID_URL/, "url"],
+];
+
+/** @returns what it means that no connection could be had */
+export function meaningOfRefusal(error: unknown): unknown {
+  if (sqlState(error) !== "") return error;
+  const { code = "" } = error as { code?: string };
+  const [, reason] = REASONS.find(([says]) => says.test(`${code} ${messageOf(error)}`)) ?? [];
+  return reason === undefined ? new ConnectionLost(error) : new ConnectionRefused(error, reason);
+}
+
+function messageOf(error: unknown): string {
+  // Of a host with several addresses, each of which was tried.
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(messageOf).join(", ");
+  return error instanceof Error ? error.message : String(error);
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
@@ -16,7 +56,7 @@ export function sqlState(error: unknown): string {
 }
 
 /** Another transaction got in the way, or the server can't answer at the moment: the same may succeed a moment later. */
-const PASSING = /^(08...|53...|57P0[123]|40001|40P01|55P03|25P03)$/;
+const PASSING = /^(08...|53...|57P0[123]|40001|40P01|55P03|25P0[34])$/;
 
 /** Whether an error says nothing about the statement that met it. */
 export function isPassing(error: unknown): boolean {
@@ -51,8 +91,43 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
   ["53100", "STORE_FAILED", "has no room left on its disk", `${NOTHING} Free space on the server's disk.`],
   ["53", "STORE_FAILED", "lacks a resource", `${NOTHING} The server's log says which one.`],
   ["57014", "STORE_FAILED", "cancelled a statement", `${NOTHING} Raise statement_timeout, or find who cancelled it.`],
-  ["08 57P", "STORE_UNAVAILABLE", "can't be reached", "Nothing was saved. Check that the server runs, and do it again."],
+  [
+    "08 57P",
+    "STORE_UNAVAILABLE",
+    "can't be reached",
+    "Nothing was saved. Check that the server runs, and host and port; then do it again.",
+  ],
+  [
+    "25P03 25P04",
+    "STORE_BUSY",
+    "ended a transaction that took too long",
+    "Nothing was saved. Find out what holds up the process or the network, or raise busyTimeoutMs.",
+  ],
   ["28", "STORE_UNAVAILABLE", "refuses the login", "Nothing was saved. Check user, password and pg_hba.conf."],
+  [
+    "encryption",
+    "STORE_UNAVAILABLE",
+    "can't be reached by an encrypted connection",
+    "Nothing was saved. Check sslmode and sslrootcert in the connection string, or the option `ssl` of the pool.",
+  ],
+  [
+    "url",
+    "INVALID_OPTION",
+    "has a connection string that can't be read",
+    "Write postgresql://user:password@host:5432/database, with the password as encodeURIComponent(password) gives it.",
+  ],
+  [
+    "ended",
+    "STORE_UNAVAILABLE",
+    "can't be reached, because the pool that was given was ended",
+    "Nothing was saved. Close the saver before you end its pool.",
+  ],
+  [
+    "crowded",
+    "STORE_UNAVAILABLE",
+    "can't be reached, because no connection of the pool was released",
+    "Nothing was saved. Give the pool a larger `max`, or find out who keeps its connections.",
+  ],
   ["3D000", "STORE_UNAVAILABLE", "doesn't exist", "Nothing was saved. Create it, or correct the connection string."],
   ["42501", "STORE_UNAVAILABLE", "refuses it for lack of rights", RIGHTS],
   [
@@ -61,7 +136,12 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "doesn't have the tables of this package",
     "Nothing was saved. Somebody has removed them, or the schema is another one; the option `schema` names it.",
   ],
-  ["25006", "STORE_UNAVAILABLE", "is read-only, as a replica is", "Nothing was saved. Connect to the primary."],
+  [
+    "25006",
+    "STORE_UNAVAILABLE",
+    "is read-only",
+    "Nothing was saved. Connect to the primary, or turn default_transaction_read_only off.",
+  ],
   [
     "54000",
     "STORE_FAILED",
@@ -81,17 +161,36 @@ const OTHER = ["", "STORE_FAILED", "reported an error", `${NOTHING} The server's
 /** Translates an error of the server or the connection into our error family. Everything else is returned unchanged. */
 export function translated(error: unknown, database: string): unknown {
   if (TurnsError.is(error)) return error;
-  const isLost = error instanceof ConnectionLost;
-  const sqlstate = isLost ? "08" : sqlState(error);
-  if (sqlstate === "") return error;
+  const sqlstate = sqlState(error);
+  const kind = sqlstate === "" ? kindOfLoss(error) : sqlstate;
+  if (kind === undefined) return error;
   const [, code, problem, remedy] =
-    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => sqlstate.startsWith(prefix))) ?? OTHER;
-  const { message } = error as Error;
+    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ?? OTHER;
+  const { message, cause } = error as Error;
   return new TurnsError(code, {
-    problem: `Database ${database} ${problem} (${isLost ? message : `${sqlstate}: ${message}`}).`,
+    problem: `Database ${database} ${problem} (${sqlstate === "" ? message : `${sqlstate}: ${message}`}).`,
     remedy,
-    data: isLost ? { database } : { database, sqlstate },
-    cause: isLost ? error.cause : error,
+    data: sqlstate === "" ? { database } : { database, sqlstate },
+    cause: sqlstate === "" ? cause : error,
+  });
+}
+
+/** As {@link MEANINGS} has it. */
+function kindOfLoss(error: unknown): string | undefined {
+  if (error instanceof ConnectionRefused) return error.reason === "login" ? "28" : error.reason;
+  if (!(error instanceof ConnectionLost)) return undefined;
+  return error.cause instanceof PoolCrowded ? "crowded" : "08";
+}
+
+/** The connection was lost after COMMIT was sent, and the database can't be asked what became of it. */
+export function inDoubtError(error: unknown, database: string): TurnsError {
+  const { message } = ((error as Error).cause ?? error) as Error;
+  return new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The connection to database ${database} was lost during a commit, and whether it was carried out can't be found out (${message}).`,
+    remedy:
+      "It may have been saved or not. When the server answers again, resume the run: it continues from what was saved, and repeats no side effect.",
+    data: { database, inDoubt: true },
+    cause: error,
   });
 }
 

@@ -3,14 +3,15 @@ import type { Logger } from "../../logger";
 import { type EncryptionOption, plainSealing } from "../../sealing";
 import { CommitQueue } from "../commit-queue";
 import { Session } from "../session";
-import type { FileSpace, Store } from "../store";
+import { deleteTurnsOfTasks, isLogged, latestTurn, logTurn, pruneTurns, turnById, turnsOfTask } from "../ops/turn-log";
+import type { FileSpace, Store, TurnRow } from "../store";
 import { storeOn } from "../store-on";
 import { ALL_TABLES } from "../tables";
 import type { Program } from "../program";
 import type { PgPool } from "./driver";
 import { PostgresEngine, quoted } from "./engine";
 import { checkSchema, migrate } from "./migrate";
-import { nameOfDatabase, openPool } from "./pool";
+import { checkConnectionString, nameOfDatabase, openPool } from "./pool";
 import { unlockDatabase } from "./unlock";
 
 export type { PgClient, PgPool } from "./driver";
@@ -35,9 +36,69 @@ export interface PostgresStore extends Store {
   closed(): Promise<void>;
 }
 
-/** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed. */
+/**
+ * Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed.
+ * @throws {TurnsError} INVALID_OPTION
+ */
 export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
+  const { schema } = options;
+  const { engine, session, queue, ready, closed } = openDatabase(source, options);
+  const store = storeOn(session, queue, {
+    space: () => queue.read((on) => spaceOf(on, schema)),
+    giveBackPages: () => undefined,
+    checkpointLog: () => undefined,
+    vacuumFully: () => queue.behind(() => vacuumed(engine, schema)),
+    backUp: () => Promise.reject(noBackups(engine.name)),
+    close: () => {
+      void closed();
+    },
+  });
+  return Object.assign(store, { ready, closed });
+}
+
+/** The queries behind `PostgresCheckpointPersister`. */
+export type PostgresTurnLog = ReturnType<typeof openPostgresTurnLog>;
+
+/** {@link openPostgresStore} for turns that belong to no thread. */
+export function openPostgresTurnLog(source: string | PgPool, options: Omit<PostgresStoreOptions, "encryption">) {
+  const { session, queue, ready, closed } = openDatabase(source, options);
+  /** Ids of all attempts count: one whose commit was in doubt may have been carried out. */
+  const deleting = async (work: (session: Session) => Program<string[]>): Promise<number> => {
+    const gone = new Set<string>();
+    const program = function* (on: Session): Program {
+      for (const id of yield* work(on)) gone.add(id);
+    };
+    await queue.now({ program });
+    return gone.size;
+  };
+  return {
+    /** The persister has no keys. */
+    awaitsKeys: false,
+    address: (threadId: string, text: string): string => session.sealing.address(threadId, text),
+    insert: async (turn: Omit<TurnRow, "seq">): Promise<void> => {
+      let attempts = 0;
+      const program = function* (on: Session): Program {
+        attempts += 1;
+        // The commit of an earlier attempt is in doubt.
+        if (attempts > 1 && (yield* isLogged(on, turn))) return;
+        yield* logTurn(on, turn);
+      };
+      await queue.now({ program });
+    },
+    byId: async (id: string) => queue.read((on) => turnById(on, id)),
+    latest: async (graphId: string) => queue.read((on) => latestTurn(on, graphId)),
+    ofTask: async (taskId: string, graphId: string | undefined) => queue.read((on) => turnsOfTask(on, taskId, graphId)),
+    deleteTasks: (taskIds: readonly string[], graphId: string | undefined) =>
+      deleting((on) => deleteTurnsOfTasks(on, taskIds, graphId)),
+    prune: (graphId: string, keep: number) => deleting((on) => pruneTurns(on, graphId, keep)),
+    ready,
+    closed,
+  };
+}
+
+function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   const { schema, busyTimeoutMs, logger, readOnly = false } = options;
+  if (typeof source === "string") checkConnectionString(source);
   const database = nameOfDatabase(source, schema);
   const onIdleError = (error: Error): void => {
     logger.debug({ database, error: String(error) }, "an idle connection to PostgreSQL was closed");
@@ -72,17 +133,7 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
     void queue.commit();
     return (closing ??= end());
   };
-  const store = storeOn(session, queue, {
-    space: () => queue.read((on) => spaceOf(on, schema)),
-    giveBackPages: () => undefined,
-    checkpointLog: () => undefined,
-    vacuumFully: () => queue.behind(() => vacuumed(engine, schema)),
-    backUp: () => Promise.reject(noBackups(database)),
-    close: () => {
-      void closed();
-    },
-  });
-  return Object.assign(store, { ready: () => engine.read(function* (): Program {}), closed });
+  return { engine, session, queue, closed, ready: (): Promise<void> => engine.read(function* (): Program {}) };
 }
 
 const SIZE = `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes

@@ -42,7 +42,7 @@ function versionsTable(schema: string): string {
  * migrates; the others wait, and then find nothing to do.
  *
  * @param migrations others than those of the package only in tests, which look ahead to the next one
- * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT; and the server's errors
+ * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT; SCHEMA_OUTDATED if the role may not create tables; and the server's errors
  */
 export async function migrate(
   connection: Connection,
@@ -53,6 +53,7 @@ export async function migrate(
     try {
       await migrateOnce(connection, place, migrations);
     } catch (error) {
+      if (sqlState(error) === MAY_NOT) throw outdated(place, await currentVersion(connection, place, migrations), error as Error);
       if (attempt > 1 || !hasClashed(error)) throw error;
     }
   }
@@ -167,6 +168,9 @@ async function ask(connection: Connection, query: Query): Promise<readonly unkno
 /** Somebody who doesn't take the lock has created the same at the same moment. The next attempt finds it. */
 const CLASHES = /^(23505|42P06|42P07|42710)$/;
 
+/** insufficient_privilege */
+const MAY_NOT = "42501";
+
 function hasClashed(error: unknown): boolean {
   return CLASHES.test(sqlState(error));
 }
@@ -187,13 +191,17 @@ function tooNew({ database, schema }: Place, found: number): TurnsError {
   });
 }
 
-function outdated({ database, schema }: Place, found: number): TurnsError {
+/** @param refusal the server's error, if the saver has tried to migrate */
+function outdated({ database, schema }: Place, found: number, refusal?: Error): TurnsError {
   const state =
     found === 0 ? "doesn't have the tables of this package" : `has version ${found} of the tables, and ${newest} is needed`;
+  const reason =
+    refusal === undefined ? "the saver was told not to migrate" : `the role may not create them (${refusal.message})`;
   return new TurnsError("SCHEMA_OUTDATED", {
-    problem: `Schema ${quoted(schema)} of database ${database} ${state}, and the saver was told not to migrate.`,
+    problem: `Schema ${quoted(schema)} of database ${database} ${state}, and ${reason}.`,
     remedy:
       "Run once, with a role that may create tables: await PostgresTurnSaver.fromConnString(url, { schema }).setup(). Or print the SQL with migrationSql(schema) and run it with psql.",
     data: { database, schema, found, newest },
+    ...(refusal === undefined ? {} : { cause: refusal }),
   });
 }

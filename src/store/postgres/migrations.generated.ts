@@ -24,7 +24,7 @@ export const postgresMigrations: readonly { version: number; name: string; sql: 
 --   langgraph_chunks       parts of values, once per thread and content; the SHA-256 address is their checksum
 --   langgraph_lists        list values: a list shares the first \`keep\` elements of its \`base\`
 --   langgraph_items        the elements a list owns, by position, each a chunk. A list only ever grows at its end, so every shorter
---                          length of it is an older version of the same value, and appending costs one row whatever the length
+--                          length of it is an older version of the same value, and appending costs one row for any length
 --   langgraph_writes       pending writes, by the checkpoint and node task they belong to
 --   langgraph_checkpoints  the turns: a Thought before and an Action after each attempt of a node task
 --   langgraph_graphs       what a graph was made of when turns were recorded, once per thread and content, to notice that it changed
@@ -56,7 +56,9 @@ CREATE TABLE :"schema".langgraph_settings (
 -- back, so that what a process remembers of the thread is known to be outdated. No rewind reaches behind \`pruned_seq\`: what it would keep
 -- is gone. \`unswept\`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
 -- \`tag\` is a checksum of the id alone, by which the row is found when the id is damaged, so that no thread is taken for a new one.
--- The last five say how many rows there are of the thread; \`others\` are tasks, names and rewinds. Every commit writes them.
+-- The counts say how many rows there are of the thread; \`others\` are tasks, names and rewinds. Every commit writes them.
+-- \`arrived\`: the move that brought the thread from another database, if one did. \`moved_to\`, JSON, names the database that it moves to.
+-- While it's set, nothing is saved on the thread. With \`gone\`, the rows are there now, and this one only tells where.
 CREATE TABLE :"schema".langgraph_threads (
   thread     bigint PRIMARY KEY,
   thread_id  text COLLATE "C" NOT NULL UNIQUE,
@@ -72,6 +74,9 @@ CREATE TABLE :"schema".langgraph_threads (
   turns      bigint NOT NULL,
   effects    bigint NOT NULL,
   others     bigint NOT NULL,
+  arrived    text COLLATE "C",
+  moved_to   text COLLATE "C",
+  gone       bigint NOT NULL DEFAULT 0 CHECK (gone IN (0, 1)),
   checksum   text COLLATE "C" NOT NULL
 );
 
@@ -170,7 +175,8 @@ CREATE INDEX langgraph_writes_by_checkpoint ON :"schema".langgraph_writes (threa
 --   'update'      what the node returned
 --   'none'        nothing: the saver was told to keep turns without their content
 -- \`node_ns\` is absent where it is node_name and node_task_id below checkpoint_ns. \`graph\` is the seq of a row of langgraph_graphs,
--- \`fingerprint\` that of the node in it, \`validation\` what a confidence gate found (JSON).
+-- \`fingerprint\` that of the node in it, \`validation\` what a confidence gate found (JSON). \`rowid\`, which SQLite has without saying so, is
+-- the order in which rows were inserted. It's no part of what is copied, archived or checked.
 CREATE TABLE :"schema".langgraph_checkpoints (
   id               text COLLATE "C" PRIMARY KEY,
   graph_id         text COLLATE "C" NOT NULL,
@@ -198,10 +204,11 @@ CREATE TABLE :"schema".langgraph_checkpoints (
   graph            bigint,
   fingerprint      text COLLATE "C",
   validation       text COLLATE "C",
-  checksum         text COLLATE "C"
+  checksum         text COLLATE "C",
+  rowid            bigint GENERATED ALWAYS AS IDENTITY
 );
 -- Which threads have turns of a task or a graph, langgraph_tasks tells: a recorded turn costs no entry of these two.
-CREATE INDEX langgraph_checkpoints_by_graph ON :"schema".langgraph_checkpoints (graph_id) WHERE thread IS NULL;
+CREATE INDEX langgraph_checkpoints_by_graph ON :"schema".langgraph_checkpoints (graph_id, rowid) WHERE thread IS NULL;
 CREATE INDEX langgraph_checkpoints_by_task ON :"schema".langgraph_checkpoints (task_id) WHERE thread IS NULL;
 CREATE INDEX langgraph_checkpoints_by_thread ON :"schema".langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 CREATE INDEX langgraph_checkpoints_by_node_task ON :"schema".langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
@@ -214,7 +221,7 @@ CREATE TABLE :"schema".langgraph_graphs (
 );
 CREATE UNIQUE INDEX langgraph_graphs_by_digest ON :"schema".langgraph_graphs (thread, digest);
 
--- One row per effect, updated in place: what happened outside stays true, whatever is rewound here. A rewind deletes the effects that
+-- One row per effect, updated in place: what happened outside stays true after a rewind. A rewind deletes the effects that
 -- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
 -- unless the caller named it); \`path\` is node_ns without the task ids and \`spot\` its steps and Sends, by which an effect is found again
 -- when the graph it ran in was started again from scratch. \`anchor\` is the root checkpoint it ran under, of \`anchor_thread\` if that is
@@ -333,6 +340,15 @@ CREATE TABLE :"schema".langgraph_leftovers (
   rewind_id text COLLATE "C" NOT NULL,
   run_id    text COLLATE "C" NOT NULL,
   PRIMARY KEY (thread, rewind_id)
+);
+
+-- Each transaction leaves a mark here with a number of its own, and removes the one of its process's last transaction. If the
+-- connection is lost during COMMIT, the mark tells whether it was carried out. With "done" 0 it stands for a transaction that wasn't,
+-- and never will be: its own mark would be a second one. Marks of processes that have ended are removed after a day.
+CREATE TABLE :"schema".langgraph_commits (
+  number  bigint PRIMARY KEY,
+  done    bigint NOT NULL CHECK (done IN (0, 1)),
+  made_at timestamptz NOT NULL DEFAULT now()
 );
 
 -- Rows that are updated in place have room to stay on their page, so that no index must be changed (HOT).

@@ -17,6 +17,21 @@ export function nameOfDatabase(source: string | PgPool, schema: string): string 
   return `${at || "localhost"}/${typeof name === "string" ? name : ""} (schema ${schema})`;
 }
 
+const IS_URL = /^(postgres|postgresql|socket):\/\/|^\//;
+
+/**
+ * The driver would take any other text for the name of a database on this machine.
+ * @throws {TurnsError} INVALID_OPTION
+ */
+export function checkConnectionString(text: string): void {
+  if (IS_URL.test(text)) return;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `The connection string ${text === "" ? "is empty" : "doesn't begin with postgresql://"}.`,
+    remedy: "Write postgresql://user:password@host:5432/database, or pass a pg.Pool of your own: new PostgresTurnSaver(pool).",
+    data: { option: "connectionString" },
+  });
+}
+
 /** A function on a cloud platform has many instances, each with a pool of its own. */
 const FEW = 3;
 const MANY = 10;

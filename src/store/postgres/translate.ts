@@ -8,6 +8,8 @@ const PARTS = /'(?:[^']|'')*'|\?(\d*)|\blanggraph_\w+/g;
 /** The terms of a recursive query must be compared in the same way, and our columns are compared by their bytes. */
 const NULL_TEXT = "CAST(NULL AS TEXT)";
 const NULL_TEXT_IN_BYTE_ORDER = `${NULL_TEXT} COLLATE "C"`;
+/** The planner takes no hints. */
+const HINT = / INDEXED BY \w+/g;
 /** Its columns say the types of its values. */
 const INSERTS_VALUES = /^INSERT INTO \w+ \([^)]*\) VALUES /;
 
@@ -58,6 +60,7 @@ export class Translator {
     const isList: boolean[] = [];
     let next = 0;
     const translated = text
+      .replaceAll(HINT, "")
       .replaceAll(NULL_TEXT, NULL_TEXT_IN_BYTE_ORDER)
       .replace(PARTS, (part, number: string | undefined, at: number, string: string) => {
         if (part.startsWith("'")) return part;

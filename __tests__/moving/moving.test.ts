@@ -1,0 +1,233 @@
+import { GraphRunner } from "langgraph-checkpoint-turns";
+import { moveAllThreads, moveThread } from "langgraph-checkpoint-turns/maintenance";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
+import { answer, at, input, KEY, secretGraph } from "../support/enc-graph";
+import { choresOn, config, undone, undosNamed, undosOf } from "../support/undo-world";
+import { ALL_TABLES, internalsOf, MOVED } from "../../src/testing-internal";
+import { makeLarge } from "../retention/large-thread";
+import { Deeds, refusal } from "../support/eff-world";
+import { dump } from "../support/s1-tools";
+import { runProgram } from "../support/s1-programs";
+import { agentOn, lived, newPlace, openAt, type Place, problemsIn, toldOf, WAYS } from "./move-world";
+
+const OTHER_KEY = Buffer.from("1177c90ab3fe5d62480199aabbccddeeff11223344556677886b1f0c93d2a4e5", "hex").toString("base64");
+
+jest.setTimeout(120_000);
+const savers: TurnSaver[] = [];
+afterEach(() => {
+  for (const saver of savers.splice(0)) saver.close();
+});
+
+function opened(place: Place, options: object = {}): TurnSaver {
+  const saver = openAt(place, options);
+  savers.push(saver);
+  return saver;
+}
+
+describe.each(WAYS)("a %s and a %s", (kind, other) => {
+  test("S9.7 a thread moves with everything that is known of it, and back", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    await lived(from);
+    const before = await toldOf(from, "t");
+    const report = await moveThread(from, to, "t");
+    expect(report).toMatchObject({ threadId: "t", outcome: "moved" });
+    expect(report.rows).toBeGreaterThan(50);
+    expect(await toldOf(to, "t")).toEqual(before);
+    expect(await problemsIn(to)).toEqual([]);
+    expect(await problemsIn(from)).toEqual([]);
+    expect(await refusal(from.getTuple(at("t")))).toMatchObject({ code: "THREAD_MOVED" });
+    await moveThread(to, from, "t");
+    expect(await toldOf(from, "t")).toEqual(before);
+    expect(await problemsIn(from)).toEqual([]);
+    expect(await problemsIn(to)).toEqual([]);
+  });
+
+  test.each([
+    ["an encrypted database to one with other keys", { encryption: { key: KEY } }, { encryption: { key: OTHER_KEY } }],
+    ["a plain database to an encrypted one", {}, { encryption: { key: KEY } }],
+  ])("S9.7 S3.4 a thread moves from %s, and back", async (_, options, others) => {
+    const [from, to] = [opened(newPlace(kind), options), opened(newPlace(other), others)];
+    await lived(from);
+    const before = await toldOf(from, "t");
+    await moveThread(from, to, "t");
+    expect(await toldOf(to, "t")).toEqual(before);
+    expect(await problemsIn(to)).toEqual([]);
+    await moveThread(to, from, "t", { allowPlaintext: true });
+    expect(await toldOf(from, "t")).toEqual(before);
+    expect(await problemsIn(from)).toEqual([]);
+    // The archives are as good as before: both rewinds are taken back, the last one first.
+    await secretGraph(from).invoke(answer, at("t"));
+    await moveThread(from, to, "t");
+    const rewinds = await to.rewinds.list("t");
+    await to.rewind({ threadId: "t", toTask: rewinds.at(-1)!.toTask, archive: false }, undosOf(new Deeds()));
+    await to.rewinds.takeBack(rewinds[1]!.id);
+    await to.rewinds.takeBack(rewinds[0]!.id);
+    expect(await problemsIn(to)).toEqual([]);
+    await toldOf(to, "t");
+  });
+
+  test("S9.7 S4.2 a run that crashed continues in the target at exactly the node that was running", async () => {
+    const source = newPlace(kind);
+    const ledger = new Deeds();
+    expect(runProgram("moving/agent-child.ts", source.kind, source.path, ledger.path)).toMatchObject({ signal: "SIGKILL" });
+    const [from, to] = [opened(source), opened(newPlace(other))];
+    await moveThread(from, to, "t");
+    expect((await to.turns.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual(["second"]);
+    const done = await agentOn(to, ledger).invoke(null, at("t"));
+    expect(done.log).toEqual(["first", "second", "third"]);
+    // Neither the node that had finished nor the effect that had been done before the crash ran again.
+    expect(ledger.lines()).toEqual(["node first", "node second", "charge", "node second", "node third"]);
+  });
+
+  test("S9.7 S3.5 a rewind in the target undoes what was done in the source", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    const ledger = new Deeds();
+    for (const task of ["a", "b", "c"]) await choresOn(from, ledger).invoke({ deeds: [{ name: task }] }, config(task));
+    await moveThread(from, to, "t");
+    const report = await to.rewind({ threadId: "t", toTask: "a" }, undosOf(ledger));
+    expect(report.tasks).toEqual(["b", "c"]);
+    expect(undone(ledger)).toEqual(["c", "b"]);
+    await to.rewinds.takeBack(report.rewindId!, { despiteUndone: true });
+    expect((await to.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(["a", "b", "c"]);
+    expect(await problemsIn(to)).toEqual([]);
+  });
+
+  test("S9.7 an effect in doubt is in doubt in the target too, and can be settled there", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    const ledger = new Deeds();
+    const run = choresOn(from, ledger).invoke({ deeds: [{ name: "pay", doubt: true }] }, config("a"));
+    expect(await refusal(run)).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    await moveThread(from, to, "t");
+    const again = await refusal(choresOn(to, ledger).invoke(null, config("a")));
+    expect(again).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    const [doubt] = await to.effects.list("t", { status: "in-doubt" });
+    await to.effects.resolve(doubt!.id, { outcome: "done", result: "by hand" });
+    expect((await choresOn(to, ledger).invoke(null, config("a"))).log).toEqual(["by hand"]);
+    expect(ledger.count("do pay")).toBe(1);
+  });
+
+  test("S9.7 every access to the source is refused with an error that says where the thread is, and names no password", async () => {
+    const [source, target] = [newPlace(kind), newPlace(other)];
+    const [from, to] = [opened(source), opened(target)];
+    const graph = secretGraph(from);
+    await graph.invoke(input("go"), at("t"));
+    await moveThread(from, to, "t");
+    const accesses: Record<string, () => Promise<unknown>> = {
+      invoke: () => graph.invoke(input("go"), at("t")),
+      getState: () => graph.getState(at("t")),
+      updateState: () => graph.updateState(at("t"), { pin: "other" }),
+      getTuple: () => from.getTuple(at("t")),
+      list: async () => void (await from.list(at("t")).next()),
+      turns: () => from.turns.list("t"),
+      effects: () => from.effects.list("t"),
+      rewind: () => from.rewind({ threadId: "t", toTask: "a" }),
+      prune: () => from.prune({ threadId: "t", keepLast: 1 }),
+      names: () => from.names.set({ threadId: "t" }, "n"),
+      copyThread: () => from.copyThread("t", "u"),
+      moveThread: () => moveThread(from, opened(newPlace(kind)), "t"),
+      status: () => new GraphRunner(graph).status("t"),
+    };
+    for (const [name, access] of Object.entries(accesses)) {
+      const error = await refusal(access());
+      expect([name, error.code, error.data?.["to"]]).toEqual([name, "THREAD_MOVED", nameOf(to)]);
+      expect(error.message).toContain(nameOf(to));
+      expect(error.message).not.toMatch(/:[^/@]*@/);
+    }
+    expect((await from.listThreads()).length).toBe(0);
+    expect(await moveThread(from, to, "t")).toEqual({ threadId: "t", to: nameOf(to), outcome: "finished", rows: 0 });
+    // A saver that was opened before the move, and one that is opened after it, know it too.
+    expect(await refusal(opened(source).getTuple(at("t")))).toMatchObject({ code: "THREAD_MOVED" });
+    expect(await from.retention.reuseThread("t")).toBe(true);
+    expect(await from.getTuple(at("t"))).toBeUndefined();
+    await graph.invoke(input("go"), at("t"));
+    expect(await refusal(moveThread(from, to, "t"))).toMatchObject({ code: "THREAD_EXISTS" });
+    expect(await problemsIn(from)).toEqual([]);
+  });
+
+  test("S9.7 a thread that runs, that is being rewound, or whose id the target has, stays where it is; the others move", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    const ledger = new Deeds();
+    for (const threadId of ["free", "rewound", "taken", "busy", "deleted"])
+      for (const task of ["a", "b"]) await choresOn(from, ledger).invoke({ deeds: [{ name: task }] }, config(task, threadId));
+    await choresOn(to, ledger).invoke({ deeds: [] }, config("a", "taken"));
+    await to.deleteThread("deleted", { final: true });
+    const broken = undosNamed({ back: () => Promise.reject(new Error("the undo failed")) });
+    expect(await refusal(from.rewind({ threadId: "rewound", toTask: "a" }, broken))).toMatchObject({ code: "UNDO_FAILED" });
+    const release = await internalsOf(from).reserve("busy");
+    const before = await toldOf(from, "busy");
+    const { threads, refused, done } = await moveAllThreads(from, to);
+    expect({ moved: threads.map(({ threadId }) => threadId), done }).toEqual({ moved: ["free"], done: true });
+    expect(refused.map(({ threadId, code }) => [threadId, code])).toEqual([
+      ["busy", "THREAD_RUNNING"],
+      ["deleted", "THREAD_DELETED"],
+      ["rewound", "REWIND_UNFINISHED"],
+      ["taken", "THREAD_EXISTS"],
+    ]);
+    expect(await toldOf(from, "busy")).toEqual(before);
+    await release();
+    // Nothing is left of what was refused, and nothing holds those threads.
+    for (const saver of [from, to]) expect(await problemsIn(saver)).toEqual([]);
+    await choresOn(from, ledger).invoke({ deeds: [{ name: "c" }] }, config("c", "taken"));
+    expect((await moveAllThreads(from, to)).threads.map(({ threadId }) => threadId)).toEqual(["busy"]);
+    expect(await refusal(moveThread(from, to, "nowhere"))).toMatchObject({ code: "THREAD_NOT_FOUND" });
+    expect(await refusal(moveThread(from, from, "busy"))).toMatchObject({ code: "INVALID_OPTION" });
+  });
+
+  test("S9.7 what is saved while a thread is copied is not lost", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    await choresOn(from, new Deeds()).invoke({ deeds: [] }, config("a"));
+    let count = 0;
+    let saves: Promise<unknown> = Promise.resolve();
+    await moveThread(from, to, "t", {
+      // A program that saves by itself, without a run that could be refused.
+      onProgress: ({ phase }) => {
+        if (phase === "copying")
+          saves = saves.then(() => from.names.set({ threadId: "t" }, `n${(count += 1)}`)).catch(refusals(() => (count -= 1)));
+      },
+    });
+    await saves;
+    expect(count).toBeGreaterThan(0);
+    expect((await to.names.list("t")).length).toBe(count);
+    expect(await problemsIn(to)).toEqual([]);
+  });
+
+  test("S9.7 S3.4 nothing moves from an encrypted database to a plain one unless that is allowed", async () => {
+    const [from, to] = [opened(newPlace(kind), { encryption: { key: KEY } }), opened(newPlace(other))];
+    await choresOn(from, new Deeds()).invoke({ deeds: [] }, config("a"));
+    expect(await refusal(moveThread(from, to, "t"))).toMatchObject({ code: "ENCRYPTED" });
+    expect(await moveThread(from, to, "t", { allowPlaintext: true })).toMatchObject({ outcome: "moved" });
+  });
+
+  test("S9.7 a large thread moves in pieces, and what is left in the source is removed", async () => {
+    const [source, target] = [newPlace(kind), newPlace(other)];
+    const [from, to] = [opened(source), opened(target)];
+    await makeLarge(from, "t", 60);
+    const before = await toldOf(from, "t");
+    const pieces: number[] = [];
+    const { rows } = await moveThread(from, to, "t", {
+      onProgress: ({ phase, rows }) => phase === "copying" && pieces.push(rows),
+    });
+    expect(rows).toBeGreaterThan(1_000);
+    expect(pieces.length).toBeGreaterThan(rows / 100);
+    expect(await toldOf(to, "t")).toEqual(before);
+    const left = Object.entries(dump(source.path)).filter(
+      ([table, found]) => /snapshots|chunks|items|writes|leftovers|runs/.test(table) && found.length > 0,
+    );
+    expect(left).toEqual([]);
+  });
+});
+
+/** What a saver is called in messages. */
+const nameOf = (saver: TurnSaver): string => internalsOf(saver).store.name;
+
+/** Counts a refused save back, and lets no other error pass. */
+const refusals = (count: () => void) => (error: { code?: string }) => {
+  expect(error.code).toBe("THREAD_MOVED");
+  count();
+};
+
+test("S9.7 every table is carried along, or is one that has nothing of a thread to carry", () => {
+  const stays = ["langgraph_settings", "langgraph_threads", "langgraph_tombstones", "langgraph_runs", "langgraph_leftovers"];
+  const all = ALL_TABLES.map(({ name }) => name).sort();
+  expect([...MOVED.map(({ name }) => name), ...stays].sort()).toEqual(all);
+});

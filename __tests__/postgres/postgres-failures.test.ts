@@ -1,0 +1,217 @@
+import { createServer, type Server } from "node:net";
+import { inspect } from "node:util";
+import { Client, Pool } from "pg";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { TurnsError } from "langgraph-checkpoint-turns";
+import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-checkpoint-turns/postgres";
+import { thread } from "../support/eff-world";
+import { schemaAt } from "../support/open-saver";
+import { type PostgresServer, startServer } from "../support/postgres/server";
+import { listener } from "../support/s1-tools";
+
+/** Whatever is wrong with the server or the way to it: a code, what is wrong, and what to do about it; and never a password. */
+const SECRET = "hush4711";
+const schema = schemaAt("failures");
+let server: PostgresServer;
+let admin: Client;
+const listening: Server[] = [];
+beforeAll(async () => {
+  server = await startServer();
+  admin = new Client(server.adminUrl);
+  await admin.connect();
+  const saver = PostgresTurnSaver.fromConnString(server.url, { schema });
+  await saver.setup();
+  await saver.close();
+});
+afterAll(async () => {
+  for (const one of listening) one.close();
+  await admin.end();
+  await server.stop();
+});
+
+/** The server's URL with other parts. */
+function url(parts: Partial<Record<"username" | "password" | "hostname" | "port" | "pathname" | "search", string>>): string {
+  return Object.assign(new URL(server.url), { password: SECRET, ...parts }).href;
+}
+
+/** A role with a password that nobody may read, and with settings of its own. */
+async function role(name: string, ...statements: string[]): Promise<string> {
+  await admin.query(`CREATE ROLE ${name} LOGIN PASSWORD '${SECRET}'`);
+  for (const statement of statements)
+    await admin.query(statement.replaceAll(/\bIT\b/g, name).replaceAll("SCHEMA_OF", `"${schema}"`));
+  return url({ username: name });
+}
+
+/** A server that isn't PostgreSQL. */
+async function stranger(answer: string | undefined): Promise<string> {
+  const one = createServer((socket) => {
+    socket.on("error", () => undefined);
+    if (answer !== undefined) socket.end(answer);
+  });
+  listening.push(one);
+  await new Promise<void>((done) => one.listen(0, "127.0.0.1", done));
+  return `postgres://u:${SECRET}@127.0.0.1:${(one.address() as { port: number }).port}/d`;
+}
+
+/** What the first save fails with. Its message, its stack and everything in it, and what was logged, don't have the password. */
+async function failure(source: string | Pool, options: PostgresTurnSaverOptions = {}): Promise<TurnsError> {
+  const logger = listener();
+  let error: unknown;
+  try {
+    const own = { schema, logger, busyTimeoutMs: 300, ...options };
+    const saver = typeof source === "string" ? PostgresTurnSaver.fromConnString(source, own) : new PostgresTurnSaver(source, own);
+    try {
+      await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    } finally {
+      await saver.close();
+    }
+  } catch (caught) {
+    error = caught;
+  }
+  expect(TurnsError.is(error)).toBe(true);
+  const told = [inspect(error, { depth: 20, showHidden: true }), JSON.stringify(error), JSON.stringify(logger.lines)].join("\n");
+  expect(told).not.toContain(SECRET);
+  return error as TurnsError;
+}
+
+test.each<[string, () => string | Promise<string>, string, RegExp]>([
+  ["a wrong password", () => url({}), "STORE_UNAVAILABLE", /refuses the login.*Check user, password/],
+  ["a user that isn't there", () => url({ username: "nobody" }), "STORE_UNAVAILABLE", /refuses the login.*Check user, password/],
+  ["no password", () => url({ password: "" }), "STORE_UNAVAILABLE", /refuses the login.*Check user, password/],
+  [
+    "a database that isn't there",
+    () => url({ pathname: "/nowhere", password: new URL(server.url).password }),
+    "STORE_UNAVAILABLE",
+    /nowhere .*doesn't exist.*Create it/,
+  ],
+  [
+    "a host that isn't there",
+    () => url({ hostname: "no-such-host.invalid" }),
+    "STORE_UNAVAILABLE",
+    /can't be reached.*ENOTFOUND.*host/,
+  ],
+  [
+    "a port where nobody listens",
+    () => url({ port: "1" }),
+    "STORE_UNAVAILABLE",
+    /can't be reached.*ECONNREFUSED.*Check that the server runs/,
+  ],
+  [
+    "a server without TLS",
+    () => url({ search: "?sslmode=verify-full" }),
+    "STORE_UNAVAILABLE",
+    /encrypted connection.*does not support SSL.*sslmode/,
+  ],
+  [
+    "a certificate that isn't there",
+    () => url({ search: "?sslmode=verify-full&sslrootcert=/nonexistent" }),
+    "STORE_UNAVAILABLE",
+    /encrypted connection.*nonexistent.*sslrootcert/,
+  ],
+  ["a port that is no number", () => `postgres://u:${SECRET}@host:port/d`, "INVALID_OPTION", /connection string/],
+  ["no connection string", () => "", "INVALID_OPTION", /connection string/],
+  [
+    "a connection string of another kind",
+    () => `host=localhost password=${SECRET}`,
+    "INVALID_OPTION",
+    /connection string.*postgresql:\/\//,
+  ],
+  [
+    "another database's connection string",
+    () => `mysql://u:${SECRET}@localhost/d`,
+    "INVALID_OPTION",
+    /connection string.*postgresql:\/\//,
+  ],
+  ["a server that isn't PostgreSQL", () => stranger("HTTP/1.1 400 Bad Request\r\n\r\n"), "STORE_UNAVAILABLE", /can't be reached/],
+])("S9.3 PostgreSQL: %s", async (_, at, code, message) => {
+  const error = await failure(await at());
+  expect(error).toMatchObject({ code });
+  expect(error.message).toMatch(message);
+});
+
+test("S9.3 PostgreSQL: a pool that was ended, and one that has no connection left", async () => {
+  const pool = new Pool({ connectionString: server.url, max: 1 });
+  const client = await pool.connect();
+  const busy = failure(pool, { busyTimeoutMs: 200 });
+  expect(await Promise.race([busy, new Promise((done) => setTimeout(done, 8_000))])).toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect((await busy).message).toMatch(/no connection of the pool.*`max`/);
+  client.release();
+  // What came too late goes back.
+  expect((await pool.query("SELECT 1 AS it")).rows).toEqual([{ it: 1 }]);
+  await pool.end();
+  const error = await failure(pool, { busyTimeoutMs: 60_000 });
+  expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect(error.message).toMatch(/pool.*was ended.*Close the saver before/);
+});
+
+test("S9.5 PostgreSQL: a role that may not create what is missing is told who may, and how", async () => {
+  const error = await failure(await role("no_create"), { schema: "another" });
+  expect(error).toMatchObject({ code: "SCHEMA_OUTDATED", data: { schema: "another", found: 0 } });
+  expect(error.message).toMatch(/may not create them \(permission denied.*migrationSql/);
+});
+
+test("S9.5 PostgreSQL: a role that lacks rights is told which ones; with these it works", async () => {
+  const poor = await role("poor");
+  for (const grant of [
+    "USAGE ON SCHEMA SCHEMA_OF",
+    "SELECT ON ALL TABLES IN SCHEMA SCHEMA_OF",
+    "INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA SCHEMA_OF",
+    "USAGE ON ALL SEQUENCES IN SCHEMA SCHEMA_OF",
+  ]) {
+    for (const migrate of ["never", "auto"] as const) {
+      const error = await failure(poor, { migrate });
+      expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { sqlstate: "42501" } });
+      expect(error.message).toMatch(/lack of rights.*permission denied.*USAGE on the schema/);
+    }
+    await admin.query(`GRANT ${grant.replaceAll("SCHEMA_OF", `"${schema}"`)} TO poor`);
+  }
+  const saver = PostgresTurnSaver.fromConnString(poor, { schema, migrate: "never" });
+  await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+  await saver.close();
+});
+
+test("S9.3 PostgreSQL: a role whose transactions are read-only is told so, and saves nothing", async () => {
+  const rights = ["GRANT turns TO IT", "ALTER ROLE IT SET default_transaction_read_only = on"];
+  const reads = await role("reads", ...rights);
+  for (const options of [{}, { schema: "another" }]) {
+    const error = await failure(reads, options);
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { sqlstate: "25006" } });
+    expect(error.message).toMatch(/read-only.*primary.*default_transaction_read_only/);
+  }
+});
+
+test("S9.3 PostgreSQL: limits that a role has are met, or named", async () => {
+  const limits: Record<string, string> = {
+    statement_timeout: "'1ms'",
+    lock_timeout: "'1ms'",
+    idle_in_transaction_session_timeout: "'1s'",
+    default_transaction_isolation: "serializable",
+    default_transaction_deferrable: "on",
+    search_path: "''",
+    standard_conforming_strings: "off",
+    client_encoding: "LATIN1",
+    row_security: "off",
+  };
+  for (const [name, value] of Object.entries(limits)) {
+    const limited = await role(`limited_${name}`, "GRANT turns TO IT", `ALTER ROLE IT SET ${name} = ${value}`);
+    if (name === "statement_timeout") {
+      const error = await failure(limited);
+      expect(error).toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
+      expect(error.message).toMatch(/cancelled a statement.*statement_timeout/);
+      continue;
+    }
+    const saver = PostgresTurnSaver.fromConnString(limited, { schema });
+    await saver.put(thread("ä😀"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    expect(await saver.getTuple(thread("ä😀"))).toBeDefined();
+    await saver.close();
+  }
+});
+
+test("S9.3 PostgreSQL: a server that has no connection left, and one that never answers", async () => {
+  const few = await role("few", "ALTER ROLE IT CONNECTION LIMIT 0");
+  expect((await failure(few)).message).toMatch(/no connection left.*`max`/);
+  const silent = new Pool({ connectionString: await stranger(undefined), connectionTimeoutMillis: 200 });
+  silent.on("error", () => undefined);
+  expect(await failure(silent)).toMatchObject({ code: "STORE_UNAVAILABLE" });
+  await silent.end();
+});

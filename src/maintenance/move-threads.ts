@@ -1,0 +1,222 @@
+import { z } from "zod";
+import { describe, TurnsError, type TurnsErrorCode } from "../errors";
+import { internalsOf, type Internals } from "../internals";
+import { checkedOptions, functionSchema } from "../options";
+import { removeLeftovers } from "../retention/space";
+import { checkedArgument } from "../run-config";
+import type { TurnSaver } from "../saver";
+import type { MovedTo } from "../store/moves";
+import { moveRows } from "../store/moving";
+import type { Lease } from "../store/store";
+import { isAlive } from "../turns/process-identity";
+
+export interface MoveProgress {
+  threadId: string;
+  /** The rows are read and written, and then read again in the target. */
+  phase: "copying" | "comparing";
+  /** How many rows of the thread have passed this phase. */
+  rows: number;
+}
+
+export interface MoveOptions {
+  /** Called after each piece of a thread. An error that it throws stops the move before anything has moved. */
+  onProgress?: (progress: MoveProgress) => void;
+  /** Allows a move from an encrypted database to one that isn't: everything is stored in plain text there. Default false. */
+  allowPlaintext?: boolean;
+}
+
+export interface MoveAllOptions extends MoveOptions {
+  /** Called when a thread has moved. An error that it throws stops the call. */
+  onThread?: (thread: MovedThread) => void;
+  /** Stops the call before the next thread. */
+  signal?: AbortSignal;
+}
+
+export interface MovedThread {
+  threadId: string;
+  /** The database that it moved to, without any password. */
+  to: string;
+  /** `moved`: by this call. `finished`: an earlier call had published it, and was interrupted before it had removed the source's rows. */
+  outcome: "moved" | "finished";
+  /** How many rows were written and compared. */
+  rows: number;
+}
+
+export interface MoveReport {
+  threads: readonly MovedThread[];
+  /** Threads that stay where they are, and why: for instance one that is running. */
+  refused: readonly { threadId: string; code: TurnsErrorCode; message: string }[];
+  /** False if the signal stopped the call before the last thread. */
+  done: boolean;
+}
+
+const one = {
+  onProgress: functionSchema<(progress: MoveProgress) => void>().optional(),
+  allowPlaintext: z.boolean().default(false),
+};
+const schema = () => z.strictObject(one);
+const allSchema = () =>
+  z.strictObject({
+    ...one,
+    onThread: functionSchema<(thread: MovedThread) => void>().optional(),
+    signal: z.instanceof(AbortSignal).optional(),
+  });
+
+/** Reasons to leave a thread where it is and to continue with the others. */
+const REFUSALS: readonly TurnsErrorCode[] = [
+  "THREAD_RUNNING",
+  "REWIND_UNFINISHED",
+  "THREAD_EXISTS",
+  "THREAD_DELETED",
+  "THREAD_MOVED",
+  "THREAD_NOT_FOUND",
+];
+const THREADS_PER_PAGE = 100;
+
+/**
+ * Moves a thread to another database, with everything: checkpoints and their writes, turns, tasks, token sums, effects and their
+ * undos, rewinds and their archives, names. Ids stay the same, so a run continues there at exactly the turn where it was. In the
+ * source, every access is refused with THREAD_MOVED from then on, which names the target.
+ *
+ * The two databases may be SQLite files or PostgreSQL schemas, in any combination. If the target is encrypted, everything is sealed
+ * with its keys. If the call fails or the process is killed, call it again: it continues. At no time can the thread be written in
+ * both, and it can always be read in one of them.
+ *
+ * @throws {TurnsError} INVALID_OPTION, also if both are the same database; THREAD_NOT_FOUND, THREAD_RUNNING, REWIND_UNFINISHED,
+ *   THREAD_EXISTS, THREAD_DELETED if the target has deleted its id, THREAD_MOVED if it went, or is going, somewhere else;
+ *   ENCRYPTED if the target would store it in plain text; MOVE_MISMATCH if the target doesn't return what was written; LEASE_LOST
+ *   if another process took over the thread; CHECKPOINT_CORRUPTED; and what the savers throw
+ */
+export async function moveThread(
+  from: TurnSaver,
+  to: TurnSaver,
+  threadId: string,
+  options: MoveOptions = {},
+): Promise<MovedThread> {
+  const checked = checkedOptions(schema, options);
+  const id = checkedArgument(threadId, "threadId", "moveThread");
+  return moveOne(saversOf(from, to), id, checked);
+}
+
+/**
+ * {@link moveThread} for every thread of a database, one after the other. Threads that can't move now are listed in the report, and
+ * the others move. If it is interrupted, call it again.
+ *
+ * @throws {TurnsError} INVALID_OPTION, ENCRYPTED, MOVE_MISMATCH, LEASE_LOST, CHECKPOINT_CORRUPTED, and what the savers throw.
+ *   Threads that were reported have moved.
+ */
+export async function moveAllThreads(from: TurnSaver, to: TurnSaver, options: MoveAllOptions = {}): Promise<MoveReport> {
+  const { onThread, signal, ...rest } = checkedOptions(allSchema, options);
+  const savers = saversOf(from, to);
+  const threads: MovedThread[] = [];
+  const refused: MoveReport["refused"][number][] = [];
+  for (let after: string | undefined; ;) {
+    const page = await savers.from.store.listThreads({ after, limit: THREADS_PER_PAGE });
+    for (const { threadId } of page) {
+      if (signal?.aborted === true) return { threads, refused, done: false };
+      try {
+        const moved = await moveOne(savers, threadId, rest);
+        threads.push(moved);
+        onThread?.(moved);
+      } catch (error) {
+        if (!TurnsError.is(error) || !REFUSALS.includes(error.code)) throw error;
+        refused.push({ threadId, code: error.code, message: error.message });
+      }
+    }
+    if (page.length < THREADS_PER_PAGE) return { threads, refused, done: true };
+    after = page.at(-1)?.threadId;
+  }
+}
+
+interface Savers {
+  from: Internals;
+  to: Internals;
+}
+
+function saversOf(from: TurnSaver, to: TurnSaver): Savers {
+  const savers = { from: internalsOf(from), to: internalsOf(to) };
+  if (savers.from === savers.to) throw sameDatabase();
+  return savers;
+}
+
+async function moveOne(
+  { from, to }: Savers,
+  threadId: string,
+  options: z.output<ReturnType<typeof schema>>,
+): Promise<MovedThread> {
+  if (from.encrypted && !to.encrypted && !options.allowPlaintext) throw plaintext(to);
+  if (await isThereAlready(from, to, threadId)) return { threadId, to: to.store.name, outcome: "finished", rows: 0 };
+  const kept = [from.keepOpen(), to.keepOpen(), from.holdRetention(threadId), to.holdRetention(threadId)];
+  try {
+    // What an interrupted move has left there has the same ids.
+    return await held(to, threadId, (there) =>
+      held(from, threadId, async (here) => {
+        if (await from.store.isHeldBy(there)) throw sameDatabase();
+        await removeLeftovers(to.store, isAlive);
+        const { isNew, rows } = await moveRows({
+          ...{ from: from.store, to: to.store, here, there, threadId },
+          ...{ isTranslated: from.encrypted || to.encrypted, onProgress: options.onProgress },
+          ...{ createId: to.createId, now: () => to.clock().toISOString() },
+        });
+        await removeLeftovers(from.store, isAlive);
+        return { threadId, to: to.store.name, outcome: isNew ? "moved" : "finished", rows };
+      }),
+    );
+  } finally {
+    for (const release of kept) release();
+  }
+}
+
+async function held<T>({ hold }: Internals, threadId: string, work: (lease: Lease) => Promise<T>): Promise<T> {
+  const { lease, release } = await hold(threadId);
+  try {
+    return await work(lease);
+  } finally {
+    await release();
+  }
+}
+
+/**
+ * Before anything is marked: what is refused at once.
+ * @returns whether an earlier call has finished the move
+ * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_MOVED
+ */
+async function isThereAlready({ store }: Internals, to: Internals, threadId: string): Promise<boolean> {
+  const arrived = async (): Promise<string | undefined> => (await to.store.destination(threadId)).thread?.arrived;
+  let movedTo: MovedTo | undefined;
+  try {
+    const found = await store.departure(threadId);
+    if (found === undefined) throw notFound(store.name, threadId);
+    ({ movedTo } = found);
+  } catch (error) {
+    if (TurnsError.is(error, "THREAD_MOVED") && error.data["moveId"] === (await arrived())) return true;
+    throw error;
+  }
+  // Databases may have several names. Then the id of the move in the target tells that it's the right one.
+  if (movedTo === undefined || movedTo.to === to.store.name || movedTo.id === (await arrived())) return false;
+  throw new TurnsError("THREAD_MOVED", {
+    problem: `Thread ${describe(threadId)} is being moved to ${movedTo.to}, not to ${to.store.name}.`,
+    remedy:
+      "Finish that move first: call moveThread with that target. If that database is lost, saver.retention.reuseThread(threadId) gives the move up.",
+    data: { threadId, to: movedTo.to, at: movedTo.at, moveId: movedTo.id, gone: false },
+  });
+}
+
+const notFound = (name: string, threadId: string): TurnsError =>
+  new TurnsError("THREAD_NOT_FOUND", {
+    problem: `The database ${name} has no thread ${describe(threadId)} to move.`,
+    remedy: "saver.listThreads() shows the threads there are.",
+    data: { threadId },
+  });
+
+const sameDatabase = (): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
+    problem: "The two savers of a move are on the same database.",
+    remedy: "Pass savers on two databases. To give a thread another id, use saver.copyThread.",
+  });
+
+const plaintext = (to: Internals): TurnsError =>
+  new TurnsError("ENCRYPTED", {
+    problem: `The source is encrypted and ${to.store.name} isn't, so everything would be stored in plain text there.`,
+    remedy: "Nothing was moved. Open the target with the option `encryption`, or pass allowPlaintext: true.",
+  });

@@ -1,0 +1,201 @@
+import { createHash, type Hash } from "node:crypto";
+import { TurnsError, type TurnsErrorCode } from "../errors";
+import { ValueTranslation } from "./moved-values";
+import type { Arrival, Departure, MoveCursor, MovedRow, MovedTo } from "./moves";
+import { mismatch, threadExists } from "./move-failures";
+import { fieldOf, ALL_TABLES } from "./tables";
+import type { Lease, Store } from "./store";
+
+export interface MoveOrder {
+  from: Store;
+  to: Store;
+  threadId: string;
+  /** What holds the thread in the source, and in the target. */
+  here: Lease;
+  there: Lease;
+  /** Whether the two have different keys for the addresses of values. */
+  isTranslated: boolean;
+  onProgress: ((progress: { threadId: string; phase: "copying" | "comparing"; rows: number }) => void) | undefined;
+  createId: () => string;
+  now: () => string;
+}
+
+/** After this many tries, the thread is held before it is copied, so that it can't change any more. */
+const TRIES_WHILE_WRITABLE = 2;
+/** After another error, only the target can tell whether the thread was published. The next call asks it. */
+const SURELY_UNPUBLISHED: readonly TurnsErrorCode[] = ["THREAD_EXISTS", "THREAD_DELETED", "MOVE_MISMATCH", "ENCRYPTED"];
+
+/**
+ * Moves a thread that is held on both sides. `ops/moves.ts` explains the steps.
+ *
+ * @returns how many rows were written; `isNew` is false if an earlier move had published it
+ * @throws {TurnsError} see `moveThread`
+ */
+export async function moveRows(order: MoveOrder): Promise<{ isNew: boolean; rows: number }> {
+  const { from, to, threadId } = order;
+  let departure = await departureOf(order);
+  const id = departure.movedTo?.id ?? order.createId();
+  const before = await to.destination(threadId);
+  const end = (): Promise<void> => Promise.resolve(from.endDeparture(threadId, id, order.now()));
+  if (before.thread?.arrived === id) {
+    await end();
+    return { isNew: false, rows: 0 };
+  }
+  if (before.thread?.gone === false) throw threadExists(threadId);
+  if (departure.movedTo !== undefined && departure.movedTo.deletion !== before.deletion) throw deletedThere(to.name, threadId);
+  const movedTo: MovedTo = { id, to: to.name, at: order.now(), deletion: before.deletion };
+  const wasHeld = departure.movedTo !== undefined;
+  let isHeld = wasHeld;
+  for (let tries = 1; ; tries += 1) {
+    if (!isHeld && tries > TRIES_WHILE_WRITABLE) {
+      isHeld = await from.holdDeparture(order.here, movedTo, undefined);
+      departure = await departureOf(order);
+    }
+    const arrival = await to.beginArrival(order.there, departure.archives);
+    let state: "hidden" | "publishing" | "published" = "hidden";
+    let rows = 0;
+    try {
+      rows = await copied(order, departure, arrival);
+      isHeld ||= await from.holdDeparture(order.here, movedTo, departure.stamp);
+      if (isHeld) {
+        state = "publishing";
+        await to.publishArrival(arrival, id, departure);
+        state = "published";
+      }
+    } catch (error) {
+      const isUnpublished = state === "hidden" || (TurnsError.is(error) && SURELY_UNPUBLISHED.includes(error.code));
+      if (isHeld && !wasHeld && isUnpublished) await released(order, id);
+      // Rows that were removed while others were read look like damage.
+      const isTorn =
+        !isHeld && TurnsError.is(error, "CHECKPOINT_CORRUPTED") && (await departureOf(order)).stamp !== departure.stamp;
+      if (!isTorn) throw error;
+    } finally {
+      if (state !== "published") await abandoned(to, arrival);
+    }
+    if (state === "published") {
+      await end();
+      return { isNew: true, rows };
+    }
+    departure = await departureOf(order);
+  }
+}
+
+/** @throws {TurnsError} THREAD_NOT_FOUND if it was deleted meanwhile */
+async function departureOf({ from, threadId }: MoveOrder): Promise<Departure> {
+  const departure = await from.departure(threadId);
+  if (departure !== undefined) return departure;
+  throw new TurnsError("THREAD_NOT_FOUND", {
+    problem: `Thread ${JSON.stringify(threadId)} was deleted while it was to be moved.`,
+    remedy: "Nothing was moved.",
+    data: { threadId },
+  });
+}
+
+/** The next call lets the thread go otherwise. */
+async function released({ from, here }: MoveOrder, id: string): Promise<void> {
+  try {
+    await from.releaseDeparture(here, id);
+  } catch {
+    // The move's own error is reported.
+  }
+}
+
+/**
+ * Writes all rows to the target, reads them there again, and compares both.
+ * @returns how many there are
+ * @throws {TurnsError} MOVE_MISMATCH
+ */
+async function copied(order: MoveOrder, departure: Departure, arrival: Arrival): Promise<number> {
+  const { from, to, threadId } = order;
+  const source = { threadId, thread: departure.row.thread };
+  const translation = order.isTranslated ? await translationOf(order, departure) : undefined;
+  const written = new Digests();
+  for await (const rows of pagesOf((cursor) => from.rowsToMove(source, cursor, translation?.lists))) {
+    const moved = translation === undefined ? rows : rows.map((row) => translation.row(row));
+    for (const row of moved) written.add(row);
+    await to.saveMoved(arrival, moved);
+    order.onProgress?.({ threadId, phase: "copying", rows: written.rows });
+  }
+  const read = new Digests();
+  for await (const rows of pagesOf((cursor) => to.rowsToMove(arrival, cursor))) {
+    for (const row of rows) read.add(row);
+    order.onProgress?.({ threadId, phase: "comparing", rows: read.rows });
+  }
+  const difference = written.differenceTo(read);
+  if (difference !== undefined) throw mismatch(threadId, difference, "others");
+  return written.rows + departure.small.length;
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
+async function translationOf(
+  { from, to, threadId }: MoveOrder,
+  { row: { thread }, small }: Departure,
+): Promise<ValueTranslation> {
+  const source = { threadId, thread };
+  const lists = await from.listsToMove();
+  for (const row of small) lists.note(row);
+  const translation = new ValueTranslation(to, threadId, lists);
+  for (const part of ["values", "archives"] as const) {
+    for await (const rows of pagesOf((cursor) => from.partToMove(source, part, cursor))) {
+      for (const row of rows) {
+        translation.learn(row);
+        lists.note(row);
+      }
+    }
+  }
+  translation.learned();
+  return translation;
+}
+
+async function* pagesOf(read: (cursor?: MoveCursor) => ReturnType<Store["rowsToMove"]>): AsyncGenerator<MovedRow[]> {
+  let page = await read();
+  for (;;) {
+    if (page.rows.length > 0) yield page.rows;
+    if (page.next === undefined) return;
+    // Timers and I/O of the process run between two pieces.
+    await new Promise((resolve) => setImmediate(resolve));
+    page = await read(page.next);
+  }
+}
+
+/** Leaves what was written of a move that failed to the next cleaning up, which may be in another process. */
+async function abandoned(to: Store, arrival: Arrival): Promise<void> {
+  try {
+    await to.abandonArrival(arrival);
+    while (to.open && (await to.removeLeftovers(() => true))) await new Promise((resolve) => setImmediate(resolve));
+  } catch {
+    // The move's own error is reported.
+  }
+}
+
+/** Digests of rows, table by table. Equal ones mean equal rows in the same order. */
+class Digests {
+  rows = 0;
+  readonly #tables = new Map<string, Hash>();
+
+  add({ table, fields, archived }: MovedRow): void {
+    this.rows += 1;
+    const name = archived === undefined ? table : "langgraph_archive";
+    const digest = this.#tables.get(name) ?? createHash("sha256");
+    this.#tables.set(name, digest);
+    const columns = Object.entries(ALL_TABLES.find((one) => one.name === table)?.columns ?? {});
+    const values = columns.map(([column, described]) => fields[fieldOf(column, described) ?? ""] ?? null);
+    digest.update(`${JSON.stringify([table, archived ?? null, values])}\n`);
+  }
+
+  /** What the first table is called whose rows differ. */
+  differenceTo(other: Digests): string | undefined {
+    const names = [...new Set([...this.#tables.keys(), ...other.#tables.keys()])];
+    const of = (digests: Digests, name: string): string | undefined => digests.#tables.get(name)?.copy().digest("hex");
+    const name = names.find((one) => of(this, one) !== of(other, one));
+    return name === undefined ? undefined : `the rows of ${name}`;
+  }
+}
+
+const deletedThere = (name: string, threadId: string): TurnsError =>
+  new TurnsError("THREAD_DELETED", {
+    problem: `Thread ${JSON.stringify(threadId)} was deleted in ${name} after its move had begun.`,
+    remedy:
+      "It may have been there already. Delete it here too; or saver.retention.reuseThread(threadId) on this saver lets it be used here again.",
+    data: { threadId },
+  });
