@@ -339,7 +339,11 @@ describe("an empty project with only what the package declares", () => {
     expect(node(folder, turns, "--version").trim()).toBe(manifest.version);
     writeFileSync(path.join(folder, "main.js"), imports + program());
     node(folder, "main.js");
-    expect(JSON.parse(node(folder, turns, "threads"))).toMatchObject({ format: 1, total: 1, threads: [{ threadId: "thread-1" }] });
+    expect(JSON.parse(node(folder, turns, "threads"))).toMatchObject({
+      format: 1,
+      total: 1,
+      threads: [{ threadId: "thread-1" }],
+    });
   });
 
   it("runs a graph as CommonJS", () => {
