@@ -15,6 +15,7 @@ export const POSTGRES_SUITES = [
   "retention/tombstones",
   "runner/requirements-*",
   "transactions/*",
+  "turns/follow",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

@@ -17,6 +17,7 @@ import type { Beginnings, RunNames } from "./run-starts";
 import { drain, type DrainOptions, type DrainParts, type DrainReport } from "./drain";
 import type { Effects } from "./effects/effects";
 import type { SaverEmitter, SaverEvents } from "./events";
+import { Changes, type FollowRequest } from "./follow";
 import { showAs } from "./inspect";
 import { keepInternals } from "./internals";
 import type { VerifyReport, VerifyRequest } from "./integrity/verify";
@@ -322,6 +323,22 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     }
     if (!report.dryRun) this.#emitter.emit("pruned", { by: "prune", ...report });
     return report;
+  }
+
+  /**
+   * Follows one thread, several, or all: turns, checkpoints, effects, rewinds, prunes and deletions, by any process. The changes of
+   * a thread come in their order, each once. See docs/events.md.
+   *
+   * ```ts
+   * for await (const change of saver.follow({ threadId })) console.log(change.kind, change.seq);
+   * ```
+   *
+   * The loop ends when `signal` is aborted or the saver is closed. To continue later, store `cursor` and pass it as `after`.
+   *
+   * @throws {TurnsError} INVALID_OPTION
+   */
+  follow(options: FollowRequest = {}): Changes {
+    return new Changes(this.#store, options);
   }
 
   /**

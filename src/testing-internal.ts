@@ -42,6 +42,7 @@ export { normalised } from "./guards/normalise";
 export { recordedGraph } from "./guards/compare";
 export { validated } from "./guards/gates";
 export { shapeOf } from "./guards/source";
+export { Changes } from "./follow";
 export { internalsOf } from "./internals";
 export { withFailure } from "./report/phase-changes";
 export { fromInline, fromQuote, toInline, toQuote } from "./report/markdown";

@@ -11,6 +11,7 @@ import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { configOf, put } from "../support/model-calls";
+import { testOfFiles } from "../support/test-of-files";
 import { perform, seenBy, type Task } from "./facts-world";
 
 interface Move {
@@ -169,24 +170,28 @@ describe("nobody ever goes by what another has changed", () => {
     other.end();
   });
 
-  test("S7.6 two savers on one handle, which somebody else writes to as well", async () => {
-    await fc.assert(
-      fc.asyncProperty(moves(3), async (program) => {
-        const path = tempFile();
-        const db = new Database(path);
-        const savers = [0, 1].map(() => new TurnSaver(db, { logger: quiet, synchronous: "normal" }));
-        const actors = savers.map(
-          (saver): Actor =>
-            (one) =>
-              perform(saver, one),
-        );
-        // A rewind by another saver on the same handle, which neither of the two can know of.
-        const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, synchronous: "normal" }), one);
-        await play(path, [...actors, stranger], program).finally(() => db.close());
-      }),
-      { numRuns: runs(5, 100) },
-    );
-  }, 600_000);
+  testOfFiles(
+    "S7.6 two savers on one handle, which somebody else writes to as well",
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(moves(3), async (program) => {
+          const path = tempFile();
+          const db = new Database(path);
+          const savers = [0, 1].map(() => new TurnSaver(db, { logger: quiet, synchronous: "normal" }));
+          const actors = savers.map(
+            (saver): Actor =>
+              (one) =>
+                perform(saver, one),
+          );
+          // A rewind by another saver on the same handle, which neither of the two can know of.
+          const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, synchronous: "normal" }), one);
+          await play(path, [...actors, stranger], program).finally(() => db.close());
+        }),
+        { numRuns: runs(5, 100) },
+      );
+    },
+    600_000,
+  );
 
   test("S7.6 two processes on one file, and a saver of a third", async () => {
     await fc.assert(

@@ -2,14 +2,15 @@ import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { SystemMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
-import { CheckpointPersister, type TurnSaver, type TurnSaverOptions } from "../../src/index";
+import type { TurnSaver, TurnSaverOptions } from "../../src/index";
 import { internalsOf } from "../../src/testing-internal";
 import { columnsOf, type Flip } from "../../torture/corruption/damage";
 import { SECRET } from "../support/enc-graph";
 import { at, input, Shop, THREAD } from "../support/ret-world";
 import { copyStore, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { openSaver } from "../support/open-saver";
+import { openPersister } from "../support/open-persister";
+import { ON_POSTGRES, openSaver } from "../support/open-saver";
 
 /** A file with rows in every table that a saver writes: two threads and a copy, one rewind taken back, one kept, names, effects. */
 export async function fullFile(options: TurnSaverOptions = {}): Promise<string> {
@@ -37,7 +38,7 @@ export async function fullFile(options: TurnSaverOptions = {}): Promise<string> 
   await shop.graph.invoke(input("asks", true), at(THREAD, { task_id: "asking" }));
   saver.close();
   await withEffects(path, options);
-  if (options.encryption === undefined) withPersister(path);
+  if (options.encryption === undefined) await withPersister(path);
   tamper(path, (db) =>
     db.exec(`INSERT INTO langgraph_runs VALUES ('run', 'elsewhere', 'host', 'boot', 1, '', '2026-11-21T00:00:00.000Z', 0)`),
   );
@@ -83,10 +84,9 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
   saver.close();
 }
 
-function withPersister(path: string): void {
+async function withPersister(path: string): Promise<void> {
   const db = new Database(path);
-  const persister = new CheckpointPersister(db);
-  persister.save({
+  await openPersister(path, db).save({
     id: "6b1f0c93-0000-4000-8000-000000000001",
     graphId: "alone",
     nodeName: "node",
@@ -128,8 +128,22 @@ export async function verified(path: string, options: TurnSaverOptions = {}, req
   }
 }
 
-/** @returns false if there is no row to do that to, or nothing that the table accepts */
-export function flip(path: string, { table, column, how }: Flip): boolean {
+/**
+ * Looks at a store in which a value was changed. A file is copied for it; a schema takes so long to copy that it's changed back.
+ *
+ * @returns false if there is no row to do that to, or nothing that the table accepts
+ */
+export async function withFlip(path: string, one: Flip, look: (path: string) => Promise<void>): Promise<boolean> {
+  const changed = ON_POSTGRES ? path : copyOf(path);
+  const undo = flip(changed, one);
+  if (undo !== undefined) await look(changed);
+  if (ON_POSTGRES) undo?.();
+  else forget(changed);
+  return undo !== undefined;
+}
+
+/** @returns changes it back; undefined if nothing was changed */
+function flip(path: string, { table, column, how }: Flip): (() => void) | undefined {
   const db = new Database(path);
   try {
     const columns = columnsOf(db, table);
@@ -138,21 +152,21 @@ export function flip(path: string, { table, column, how }: Flip): boolean {
     const isNull = how === "filled" ? "IS NULL" : "IS NOT NULL";
     const rows = db.prepare(`SELECT * FROM ${table} WHERE "${column}" ${isNull} LIMIT 3`).all() as Record<string, any>[];
     const row = rows[1] ?? rows[0];
-    if (row === undefined) return false;
+    if (row === undefined) return undefined;
     const type = columns.find(({ name }) => name === column)!.type;
     const values = how === "emptied" ? [null] : candidates(row[column], type, enumOf(schema, column));
     const at = keys.map((key) => `"${key}" = ?`).join(" AND ");
+    const change = `UPDATE ${table} SET "${column}" = ? WHERE ${at}`;
     for (const value of values) {
       try {
-        const { changes } = db
-          .prepare(`UPDATE ${table} SET "${column}" = ? WHERE ${at}`)
-          .run(value, ...keys.map((key) => row[key]));
-        return changes === 1;
+        if (db.prepare(change).run(value, ...keys.map((key) => row[key])).changes !== 1) return undefined;
+        const now = { ...row, [column]: value };
+        return () => tamper(path, (it) => it.prepare(change).run(row[column], ...keys.map((key) => now[key])));
       } catch (error) {
         if (!String((error as { code?: string }).code).startsWith("SQLITE_CONSTRAINT")) throw error;
       }
     }
-    return false;
+    return undefined;
   } finally {
     db.close();
   }

@@ -1,6 +1,7 @@
 import { Command, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import { effect, type TurnSaver } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, line, Log, open, thread } from "../support/eff-world";
+import { ON_POSTGRES } from "../support/open-saver";
 
 afterEach(closeAll);
 
@@ -84,7 +85,7 @@ describe("S6.5 an attached graph that runs without its saver", () => {
     expect(warnings.map(({ data }) => data["checkpointer"])).toEqual([
       "OtherSaver",
       "MemorySaver",
-      "another TurnSaver",
+      ON_POSTGRES ? "another PostgresTurnSaver" : "another TurnSaver",
       "no checkpointer",
     ]);
   });

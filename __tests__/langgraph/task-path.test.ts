@@ -9,6 +9,7 @@ import { compareWrites } from "../../src/testing-internal";
 import { checkpoint, codeOf, quiet, setup, thread } from "../support/bad-harness";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const TASKS = [1, 2, 3].map((n) => `${n}0000000-0000-4000-8000-000000000000`) as [string, string, string];
 const [A, B, C] = TASKS;
@@ -94,27 +95,30 @@ describe("S6.4 pending writes are restored by task path, task id and index", () 
     ]);
   });
 
-  test("S6.4 the order is that of code points, regardless of the encoding of the file, in lists and in the history of delta channels too", async () => {
-    for (const encoding of ["UTF-8", "UTF-16le", "UTF-16be"]) {
-      const db = new Database(tempFile());
-      db.pragma(`encoding = "${encoding}"`);
-      const saver = new TurnSaver(db, { logger: quiet });
-      opened.push(saver);
-      const parent = checkpoint();
-      const config = await saver.put(thread(), parent, metadata, { channel: 1 });
-      for (const [index, path] of ["🦜", "\uffee", "ü", "\u{10000}"].entries())
-        await saver.putWrites(config, [["d", [path]]], TASKS[index] ?? "40000000-0000-4000-8000-000000000000", path);
-      const child = { ...checkpoint({}), channel_versions: { d: 1 } };
-      const counters = { counters_since_delta_snapshot: { d: [1, 1] } };
-      const below = await saver.put(config, child, { ...metadata, source: "loop", step: 0, ...counters } as never, { d: 1 });
-      const wanted = ["ü", "\uffee", "\u{10000}", "🦜"].map((path) => [path]);
-      const values = (writes: readonly (readonly unknown[])[] | undefined) => writes?.map(([, , value]) => value);
-      expect({ encoding, order: values((await saver.getTuple(config))?.pendingWrites) }).toEqual({ encoding, order: wanted });
-      for await (const tuple of saver.list(config)) expect(values(tuple.pendingWrites)).toEqual(wanted);
-      const history = await saver.getDeltaChannelHistory({ config: below, channels: ["d"] });
-      expect(values(history["d"]?.writes)).toEqual(wanted);
-    }
-  });
+  testOfFiles(
+    "S6.4 the order is that of code points, regardless of the encoding of the file, in lists and in the history of delta channels too",
+    async () => {
+      for (const encoding of ["UTF-8", "UTF-16le", "UTF-16be"]) {
+        const db = new Database(tempFile());
+        db.pragma(`encoding = "${encoding}"`);
+        const saver = new TurnSaver(db, { logger: quiet });
+        opened.push(saver);
+        const parent = checkpoint();
+        const config = await saver.put(thread(), parent, metadata, { channel: 1 });
+        for (const [index, path] of ["🦜", "\uffee", "ü", "\u{10000}"].entries())
+          await saver.putWrites(config, [["d", [path]]], TASKS[index] ?? "40000000-0000-4000-8000-000000000000", path);
+        const child = { ...checkpoint({}), channel_versions: { d: 1 } };
+        const counters = { counters_since_delta_snapshot: { d: [1, 1] } };
+        const below = await saver.put(config, child, { ...metadata, source: "loop", step: 0, ...counters } as never, { d: 1 });
+        const wanted = ["ü", "\uffee", "\u{10000}", "🦜"].map((path) => [path]);
+        const values = (writes: readonly (readonly unknown[])[] | undefined) => writes?.map(([, , value]) => value);
+        expect({ encoding, order: values((await saver.getTuple(config))?.pendingWrites) }).toEqual({ encoding, order: wanted });
+        for await (const tuple of saver.list(config)) expect(values(tuple.pendingWrites)).toEqual(wanted);
+        const history = await saver.getDeltaChannelHistory({ config: below, channels: ["d"] });
+        expect(values(history["d"]?.writes)).toEqual(wanted);
+      }
+    },
+  );
 
   test("S6.4 the comparator is a strict order by code points, and LangGraph's own where it has one", () => {
     const byCodePoint = (text: string): string =>

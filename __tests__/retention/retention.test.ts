@@ -15,6 +15,7 @@ import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
 import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const DAY = 86_400_000;
 const shops: Shop[] = [];
@@ -529,7 +530,7 @@ describe("S2.4 retention after each save", () => {
     expect(kept).toBe(5);
   });
 
-  test("S2.4 processes that live for a few saves only sweep what all of them pruned", async () => {
+  testOfFiles("S2.4 processes that live for a few saves only sweep what all of them pruned", async () => {
     const path = tempFile();
     let last: any;
     let largest = 0;
@@ -623,7 +624,7 @@ describe("S2.4 retention after each save", () => {
 });
 
 describe("S2.4 the file", () => {
-  test("S2.4 gets smaller by a prune, as the report says", async () => {
+  testOfFiles("S2.4 gets smaller by a prune, as the report says", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(25);
     await vacuum(shop.saver);
@@ -634,7 +635,7 @@ describe("S2.4 the file", () => {
     expect(await vacuum(shop.saver)).toMatchObject({ freePages: 0, givesBack: true });
   });
 
-  test("S2.4 gets smaller in the background after deleteThread, and after a rewind without archive", async () => {
+  testOfFiles("S2.4 gets smaller in the background after deleteThread, and after a rewind without archive", async () => {
     const shop = open({ frequency: 0 });
     const large = { log: ["x".repeat(3_000_000)] };
     await shop.graph.invoke(large, at("gone"));
@@ -655,7 +656,7 @@ describe("S2.4 the file", () => {
     expect(sizes[2]).toBeLessThan((sizes[1] as number) - 2_000_000);
   });
 
-  test("S2.4 a file that cannot give pages back says so, and does after a full vacuum", async () => {
+  testOfFiles("S2.4 a file that cannot give pages back says so, and does after a full vacuum", async () => {
     const path = tempFile();
     const db = new Database(path);
     db.pragma("journal_mode = WAL");

@@ -88,6 +88,8 @@ describe("S8.4 a changed graph repeats no effect by default", () => {
         await runnerOf(at, plan, breakAt)
           .invoke({ log: [] }, { threadId: "t" })
           .catch(() => undefined);
+        // A node beside the one that broke may still be running.
+        while (await at.saver.turns.isRunning("t")) await new Promise((resolve) => setTimeout(resolve, 2));
         const did = at.ledger.all;
         const changed = all.reduce((now, change) => change(now), plan);
         const result: unknown = await runnerOf(at, changed, -1)

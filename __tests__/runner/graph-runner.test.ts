@@ -1,6 +1,5 @@
 import { internalsOf } from "../../src/testing-internal";
 import { spawn } from "node:child_process";
-import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { RunnableLambda } from "@langchain/core/runnables";
 import {
@@ -19,6 +18,7 @@ import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { openSaver } from "../support/open-saver";
+import { copyStore } from "../support/s1-tools";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -341,8 +341,7 @@ describe("S2.5 runner: unfinished work", () => {
       void new GraphRunner(build(saver)).invoke({ log: [] }, { threadId: "t" }).catch(() => undefined);
       while ((await saver.turns.inFlight("t")).length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
       const copy = `${path}-copy`;
-      copyFileSync(path, copy);
-      if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
+      copyStore(path, copy);
       saver.close();
       now = false;
       const later = openSaver(copy, { logger: internalsOf(saver).logger });

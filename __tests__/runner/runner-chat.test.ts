@@ -1,10 +1,10 @@
-import { copyFileSync, existsSync } from "node:fs";
 import { type BaseMessage, HumanMessage } from "@langchain/core/messages";
 import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { Send, START, StateGraph } from "@langchain/langgraph";
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { State, world } from "../support/run-world";
+import { copyStore } from "../support/s1-tools";
 
 class TooManyRequests extends Error {
   readonly status = 429;
@@ -122,8 +122,7 @@ describe("S8.3 S2.9 what runs again after a crash gives one warning, where it co
     void new GraphRunner(build(at.saver)).invoke({ log: [] }, { threadId: "t" }).catch(() => undefined);
     while ((await at.saver.turns.inFlight("t")).length < 5) await new Promise((resolve) => setTimeout(resolve, 5));
     const copy = `${at.path}-copy`;
-    copyFileSync(at.path, copy);
-    if (existsSync(`${at.path}-wal`)) copyFileSync(`${at.path}-wal`, `${copy}-wal`);
+    copyStore(at.path, copy);
     at.saver.close();
     hangs = false;
     const later = world(copy);

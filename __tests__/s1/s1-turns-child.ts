@@ -1,16 +1,17 @@
 /**
- * Saves turns through CheckpointPersister, alternately Thought and Action, and dies without warning after some of them.
+ * Saves turns through a CheckpointPersister, alternately Thought and Action, and dies without warning after some of them.
  * Arguments: file, turns to save, turn after which the process is killed (0: before the first).
  */
 import Database from "better-sqlite3";
-import { CheckpointPersister } from "../../src/index";
+import { openPersister } from "../support/open-persister";
+import { ON_POSTGRES } from "../support/open-saver";
 import { dieNow } from "../support/s1-tools";
 
 const [, , file = "", count = "5", last = "3"] = process.argv;
-const persister = new CheckpointPersister(new Database(file));
+const persister = openPersister(file, ON_POSTGRES ? undefined : new Database(file));
 for (let turn = 1; turn <= Number(count); turn += 1) {
   if (turn > Number(last)) dieNow();
-  persister.save({
+  await persister.save({
     id: `turn-${turn}`,
     graphId: "graph",
     nodeName: `node-${Math.ceil(turn / 2)}`,

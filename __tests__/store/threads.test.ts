@@ -9,6 +9,7 @@ import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
 import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 let path: string;
 let saver: TurnSaver;
@@ -92,7 +93,7 @@ describe("a thread has 67,108,864 numbers", () => {
     expect((await saver.verify()).problems).toEqual([]);
   });
 
-  test.each([
+  testOfFiles.each([
     "DELETE FROM",
     "UPDATE langgraph_settings SET value = 'many' --",
     "UPDATE langgraph_settings SET value = 1 << 40 --",
@@ -592,7 +593,7 @@ describe("S4.7 across processes that share only the file", () => {
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin], ["a", "b", "c"]],
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", [begin, "a"], ["b", "c"]],
   ];
-  test.each(points(moments, 3))(
+  testOfFiles.each(points(moments, 3))(
     "S3.8 killed inside the transaction that writes %s where %s: what was saved before it is whole",
     async (table, when, log, left) => {
       expect(runProgram("store/s1-mid-save-child.ts", path, table, when, begin)).toMatchObject({ signal: "SIGKILL" });

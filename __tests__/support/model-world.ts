@@ -131,6 +131,25 @@ export class ModelWorld {
     }
   }
 
+  /** Moves all threads to another database and back again. */
+  async movedThereAndBack(
+    other: TurnSaver,
+    move: (
+      from: TurnSaver,
+      to: TurnSaver,
+      options: object,
+    ) => Promise<{ refused: readonly unknown[]; threads: readonly unknown[] }>,
+  ): Promise<void> {
+    const [saver] = this.#savers as [TurnSaver];
+    for (const [from, to] of [
+      [saver, other],
+      [other, saver],
+    ] as const) {
+      const { refused, threads } = await move(from, to, { allowPlaintext: true });
+      expect([refused, threads.length]).toEqual([[], this.#threads.size]);
+    }
+  }
+
   /** What is wrong with the file, and on which thread. */
   async problems(): Promise<unknown> {
     return (await this.#observer.verify()).problems;

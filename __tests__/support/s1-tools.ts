@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "../../src/index";
 import { ON_POSTGRES } from "./open-saver";
@@ -39,7 +39,8 @@ export function dump(path: string): Record<string, unknown[]> {
 
 /** What a store consists of, as text that a secret can be looked for in. */
 export function everythingIn(path: string): string {
-  return ON_POSTGRES ? JSON.stringify(dump(path)) : readFileSync(path, "latin1");
+  if (ON_POSTGRES) return JSON.stringify(dump(path));
+  return [path, `${path}-wal`].map((file) => (existsSync(file) ? readFileSync(file, "latin1") : "")).join("");
 }
 
 /** The number under which most tables have a thread's rows. */
@@ -83,9 +84,12 @@ export function sqlOn(path: string, ...statements: string[]): void {
   }
 }
 
-/** Copies a store that nobody has open. */
+/** Copies a store that nobody writes to. */
 export function copyStore(from: string, to: string): void {
-  if (!ON_POSTGRES) return copyFileSync(from, to);
+  if (!ON_POSTGRES) {
+    for (const end of ["", "-wal"]) if (existsSync(from + end)) copyFileSync(from + end, to + end);
+    return;
+  }
   const db = new Database(from);
   db.prepare("VACUUM INTO ?").run(to);
   db.close();

@@ -3,6 +3,7 @@ import { TurnSaver } from "langgraph-checkpoint-turns";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
 import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const thread = { configurable: { thread_id: "t" } };
 
@@ -11,7 +12,7 @@ async function attemptsOf(saver: TurnSaver): Promise<[string, string, number | u
   return turns.map(({ nodeName, turnType, attempt }) => [nodeName, turnType, attempt]);
 }
 
-test("the first Thought of a checkpoint that was just saved is committed without a look at earlier turns", async () => {
+testOfFiles("the first Thought of a checkpoint that was just saved is committed without a look at earlier turns", async () => {
   const statements: string[] = [];
   const db = new Database(":memory:", { verbose: (text) => statements.push(String(text)) });
   const saver = new TurnSaver(db, { logger: quiet });

@@ -1,10 +1,11 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { CheckpointPersister, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import Database from "better-sqlite3";
 import { ownershipChange, type OwnershipChange, type TaskClaim, type TaskRow, taskSpans } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { listener, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openPersister } from "../support/open-persister";
 import { openSaver } from "../support/open-saver";
 
 const CREATED = "2030-01-01T00:00:00.000Z";
@@ -311,9 +312,9 @@ describe("named tasks and graphs", () => {
     expect(await tasks()).toEqual(["my task"]);
     for (const turn of await saver.turns.list("t")) expect([turn.taskId, turn.graphId]).toEqual(["my task", "my graph"]);
     const db = new Database(path, { readonly: true });
-    const persister = new CheckpointPersister(db);
-    expect(persister.loadForTask("my task", { graphId: "my graph" })).toHaveLength(6);
-    expect(persister.loadLatest("my graph")).toMatchObject({ nodeName: "c", turnType: "Action" });
+    const persister = openPersister(path, db);
+    expect(await persister.loadForTask("my task", { graphId: "my graph" })).toHaveLength(6);
+    expect(await persister.loadLatest("my graph")).toMatchObject({ nodeName: "c", turnType: "Action" });
     db.close();
   });
 

@@ -11,6 +11,7 @@ import { configOf, idOf, openOn, put, putWrites } from "../support/model-calls";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const exporter = new InMemorySpanExporter();
 const spans = (name?: string): ReadableSpan[] =>
@@ -75,7 +76,7 @@ describe("spans of OpenTelemetry", () => {
     saver.close();
   });
 
-  it("put and putWrites commit before their first await, with a span as without", async () => {
+  testOfFiles("put and putWrites commit before their first await, with a span as without", async () => {
     const path = tempFile();
     const saver = openOn(path);
     const db = new Database(path, { readonly: true });

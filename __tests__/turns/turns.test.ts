@@ -18,10 +18,11 @@ import {
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import { uuid5 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { CheckpointPersister, GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
 import { pullTaskId } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
+import { openPersister } from "../support/open-persister";
 import { openSaver } from "../support/open-saver";
 
 const State = Annotation.Root({
@@ -410,9 +411,9 @@ describe("turns: what is recorded", () => {
     const [, , thought] = await saver.turns.list("t");
     expect(await saver.turns.state(thought as Turn)).toEqual({ log: ["x".repeat(10_000), "a"] });
     const db = new Database(path);
-    const persister = new CheckpointPersister(db);
-    expect(persister.load((thought as Turn).id)?.state).toEqual({ log: ["x".repeat(10_000), "a"] });
-    expect(persister.loadLatest("t")).toMatchObject({ nodeName: "b", turnType: "Action", state: { log: ["b"] } });
+    const persister = openPersister(path, db);
+    expect((await persister.load((thought as Turn).id))?.state).toEqual({ log: ["x".repeat(10_000), "a"] });
+    expect(await persister.loadLatest("t")).toMatchObject({ nodeName: "b", turnType: "Action", state: { log: ["b"] } });
     db.close();
     close();
   });

@@ -7,6 +7,7 @@ import type { TurnSaver } from "../../src/index";
 import { get, idOf, listed, openOn, put, putWrites, valuesIn } from "../support/model-calls";
 import { contentsOf, growth } from "./model-file";
 import { tempFile } from "../support/temp";
+import { testOfFiles } from "../support/test-of-files";
 
 const savers: TurnSaver[] = [];
 
@@ -142,7 +143,7 @@ describe("I3 what is stored", () => {
     expect((await valuesIn(open(path), { id: 1 }))["files"]).toEqual(files);
   });
 
-  it("I3 a thread of 300 messages takes less than a twentieth of what the official saver needs", async () => {
+  testOfFiles("I3 a thread of 300 messages takes less than a twentieth of what the official saver needs", async () => {
     const paths = [tempFile("turns.db"), tempFile("official.db")];
     const official = SqliteSaver.fromConnString(paths[1]!);
     const turns = open(paths[0]!);

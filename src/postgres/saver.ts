@@ -13,6 +13,11 @@ export interface PostgresTurnSaverOptions extends Omit<TurnSaverOptions, "driver
    * that may not create tables; `migrationSql()` prints the SQL for one that may.
    */
   migrate?: "auto" | "never";
+  /**
+   * Whether processes that follow threads (`saver.follow`) are told of this saver's commits, and this one of theirs, with LISTEN
+   * and NOTIFY. Default `false`: they look once in up to a second. Give it to both sides; following takes a connection then.
+   */
+  notify?: boolean;
 }
 
 /** PostgreSQL cuts longer names. */
@@ -24,6 +29,7 @@ export const placeOptions = () =>
     schema: z.custom<string>(isName, `a name of 1 to ${NAME_BYTES} bytes`).default("turns"),
     migrate: z.enum(["auto", "never"]).default("auto"),
   });
+const ownOptions = () => placeOptions().extend({ notify: z.boolean().default(false) });
 
 /**
  * A LangGraph checkpointer on PostgreSQL that also records turns and can rewind a thread. Pass it to LangGraph:
@@ -50,10 +56,10 @@ export class PostgresTurnSaver extends BaseTurnSaver {
   /** @internal {@link fromConnString} */
   constructor(source: PgPool | string, options?: PostgresTurnSaverOptions);
   constructor(source: PgPool | string, options: PostgresTurnSaverOptions = {}) {
-    const { schema, migrate, ...rest } = options;
+    const { schema, migrate, notify, ...rest } = options;
     refuseOptionsOfFiles(rest);
     const resolved = resolveOptions(rest);
-    const store = openPostgresStore(source, { ...resolved, ...checkedOptions(placeOptions, { schema, migrate }) });
+    const store = openPostgresStore(source, { ...resolved, ...checkedOptions(ownOptions, { schema, migrate, notify }) });
     super(store, resolved);
     this.#store = store;
   }

@@ -168,13 +168,16 @@ export class CommitQueue {
 
   /** Reads after committing what was handed in before. Everything the program reads is one state of the database. */
   read<T>(program: (session: Session) => Program<T>): Awaitable<T> {
+    return this.behind(() => this.readCommitted(program));
+  }
+
+  /** {@link read} of what is committed: it waits for nothing that was handed in, and nothing waits for it. */
+  readCommitted<T>(program: (session: Session) => Program<T>): Awaitable<T> {
     const { engine } = this.#session;
-    return this.behind(() =>
-      engine.read(() => {
-        const session = engine.buffers ? this.#session.reader() : this.#session;
-        return session.transaction(program(session));
-      }),
-    );
+    return engine.read(() => {
+      const session = engine.buffers ? this.#session.reader() : this.#session;
+      return session.transaction(program(session));
+    });
   }
 
   /** Does something after everything that was handed in before. */

@@ -1,5 +1,5 @@
 import type { Dialect } from "./dialect";
-import type { Execute, Program, Statement } from "./program";
+import type { Execute, Program } from "./program";
 import type { Awaitable } from "./store";
 
 /**
@@ -37,6 +37,8 @@ export interface Engine {
    * rolled back.
    */
   hasChanged(): Program<boolean>;
+  /** A value that differs from the last one if anybody has committed since; undefined if asking costs as much as reading. */
+  version?(): unknown;
   /** Runs at the end of each transaction that wrote. */
   hasWritten(): void;
   /** A table's columns in their order, including those that somebody else has added. */

@@ -31,7 +31,7 @@ import type { Awaitable, RunRow, Store, When } from "./store";
 export interface EngineParts
   extends
     Pick<Store, "space" | "giveBackPages" | "checkpointLog" | "vacuumFully" | "backUp" | "close">,
-    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify">> {
+    Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify" | "listen">> {
   /** The effect with this id, for tests at failpoints. */
   effectToTell?: (id: string) => unknown;
 }
@@ -185,6 +185,15 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       const step = await queue.read((on) => startVerify(on, threadId, isGraph));
       return { step: () => queue.read(step) };
     },
+    standing: async (...args) => {
+      const { standing } = await import("./ops/changes");
+      return queue.readCommitted((on) => standing(on, ...args));
+    },
+    changesBehind: async (query) => {
+      const { changesBehind } = await import("./ops/changes");
+      return queue.readCommitted((on) => changesBehind(on, query));
+    },
+    version: () => session.engine.version?.(),
     inspect: {
       activity: async (...args) => read((await import("./ops/inspect")).activity)(...args),
       runs: async () => read((await import("./ops/inspect")).allRuns)(),

@@ -1,5 +1,6 @@
 import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
+import type { ChangesQuery, FoundChanges, Hints, Place } from "./changes";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "./inspection";
 import type { Verification } from "./integrity";
@@ -953,6 +954,15 @@ export interface Store {
    *   signal throw
    */
   backUp(order: BackupOrder): Promise<UnpublishedBackup<Store>>;
+
+  /** Where threads stand, for a follower that begins there; with `after`, behind that seq. */
+  standing(threadIds: readonly string[] | undefined, after?: number): Awaitable<readonly Place[]>;
+  /** What has changed behind the places of a follower. Waits for nothing that was handed in. */
+  changesBehind(query: ChangesQuery): Awaitable<FoundChanges>;
+  /** As `Engine.version`. */
+  version(): unknown;
+  /** Calls back soon after something was committed, here or elsewhere; undefined if the database doesn't tell. */
+  listen?(onHint: () => void): Hints;
 
   /** Resolves when everything that was handed in is committed, or has failed. */
   committed(): Awaitable<void>;

@@ -2,6 +2,7 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
+import { isSaver } from "../internals";
 import type { ResolvedOptions } from "../options";
 import type { RunNames } from "../run-starts";
 import { namespaceAbove } from "../store/namespaces";
@@ -339,7 +340,7 @@ export class TurnLog {
 function className(value: unknown): string {
   const { constructor } = Object(value) as { constructor?: { name?: string } };
   const name = constructor?.name ?? "a checkpointer without a class";
-  return name === "TurnSaver" ? "another TurnSaver" : name;
+  return isSaver(value) ? `another ${name}` : name;
 }
 
 /** A turn that couldn't be saved is logged and reported, and the graph continues (S1.9). */

@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { migrationSql } from "../../../src/postgres/index";
 import { schemaAt } from "../open-saver";
 
 /**
  * Stands in for better-sqlite3 where tests look into a store with it, on PostgreSQL (see ./resolver.cjs): a path means the schema that
- * stands for it. It has as much of better-sqlite3 as the tests use, and answers at once like it, by waiting for a thread.
+ * stands for it. If there is none it's made, as a file would be when a saver opens it: so tests can have triggers before its first access. It has as much of better-sqlite3 as the tests use, and answers at once like it, by waiting for a thread.
  */
 export default class Database {
   readonly #connection: Connection;
@@ -79,7 +80,7 @@ class Statement {
 }
 
 const RAISING =
-  /CREATE TRIGGER (\w+) (BEFORE|AFTER) (INSERT|UPDATE|DELETE) ON (\w+)(?: WHEN (.*?))? BEGIN SELECT RAISE\(\w+, '([^']*)'\); END/gs;
+  /CREATE TRIGGER (\w+)\s+(BEFORE|AFTER) (INSERT|UPDATE(?: OF \w+)?|DELETE) ON (\w+)(?:\s+WHEN (.*?))?\s+BEGIN\s+SELECT RAISE\(\w+, '([^']*)'\);\s+END/gis;
 
 /** A trigger that refuses. Its condition is in the function, where it may have a subquery. */
 function raising(
@@ -112,6 +113,8 @@ function inPostgres(text: string): string {
     text
       .replace(RAISING, raising)
       .replace(/json_extract\((\w+), '\$\.(\w+)'\)/g, "(($1::json)->>'$2')::bigint")
+      // What is deleted can't be looked for.
+      .replace(/;\s*VACUUM$/, "")
       // Readers aren't held up, writers are.
       .replace("BEGIN IMMEDIATE", "BEGIN; LOCK TABLE langgraph_threads IN EXCLUSIVE MODE")
       .replace(/DROP TRIGGER (\w+)/g, 'DROP FUNCTION "$1" CASCADE')
@@ -134,7 +137,7 @@ function copied(from: string, to: string): string {
       EXECUTE format('INSERT INTO ${to}.%I OVERRIDING SYSTEM VALUE SELECT * FROM ${from}.%I', name, name);
     END LOOP;
     FOR name, place IN SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '${from}' LOOP
-      EXECUTE format('CREATE SEQUENCE ${to}.%I', name);
+      EXECUTE format('CREATE SEQUENCE IF NOT EXISTS ${to}.%I', name);
       PERFORM setval(format('${to}.%I', name)::regclass, coalesce(place, 1), place IS NOT NULL);
     END LOOP;
   END $copy$`;
@@ -148,15 +151,23 @@ interface Answer {
 }
 
 const WORK = `
-const { workerData: { pg, url, flag, port } } = require("node:worker_threads");
+const { workerData: { pg, url, flag, port, migration } } = require("node:worker_threads");
 const { Client, types } = require(pg);
 types.setTypeParser(20, Number);
 types.setTypeParser(1700, Number);
+const SCHEMA = '"the schema"';
 const clients = new Map();
 async function clientOf({ number, schema }) {
   if (!clients.has(number)) {
     const client = new Client({ connectionString: url, options: "-c search_path=" + schema + " -c lock_timeout=5s" });
     await client.connect();
+    const isThere = "SELECT 1 FROM pg_class WHERE oid = to_regclass('langgraph_migrations')";
+    if ((await client.query(isThere)).rowCount === 0) {
+      await client.query("BEGIN");
+      await client.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", ["langgraph-checkpoint-turns " + schema]);
+      if ((await client.query(isThere)).rowCount === 0) await client.query(migration.replaceAll(SCHEMA, schema));
+      await client.query("COMMIT");
+    }
     clients.set(number, client);
   }
   return clients.get(number);
@@ -203,7 +214,13 @@ function numbered(value: unknown): unknown {
 function startThread(): NonNullable<typeof thread> {
   const { port1, port2 } = new MessageChannel();
   const flag = new SharedArrayBuffer(4);
-  const data = { pg: require.resolve("pg"), url: process.env["TURNS_PG_DIRECT_URL"], flag, port: port2 };
+  const data = {
+    pg: require.resolve("pg"),
+    url: process.env["TURNS_PG_DIRECT_URL"],
+    flag,
+    port: port2,
+    migration: migrationSql("the schema"),
+  };
   const worker = new Worker(WORK, { eval: true, workerData: data, transferList: [port2] });
   worker.unref();
   port1.unref();

@@ -128,6 +128,7 @@ function learnt(
   }
   if (threads.length > 1 || !isIntact(session, threadId, thread)) return undefined;
   const row = THREAD_ROWS.unverified(threadId, thread);
+  if (row.gone) return undefined;
   const known = session.threads.get(threadId);
   const isCurrent = known?.thread === row.thread && known.row.seq === row.seq && known.row.generation === row.generation;
   const key = isCurrent ? known : new ThreadState(session.changed, row);

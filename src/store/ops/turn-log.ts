@@ -20,9 +20,10 @@ const BY_ID = `${TURNS} AND id = ?`;
  * langgraph_tasks has the task and the graph of a recorded turn. An interval has nobody else's turns before the task began, and
  * late ones after it finished.
  */
-const OF_TASKS = `langgraph_tasks AS t CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.task_id = t.task_id`;
+const OF_TASKS =
+  "langgraph_tasks AS t CROSS JOIN langgraph_checkpoints AS c WHERE c.thread = t.thread AND c.seq > t.seq AND c.task_id = t.task_id";
 const OF_GRAPH = `(SELECT thread, min(seq) AS seq FROM langgraph_tasks WHERE graph_id = ?1 GROUP BY thread) AS t
-  CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.graph_id = ?1`;
+  CROSS JOIN langgraph_checkpoints AS c WHERE c.thread = t.thread AND c.seq > t.seq AND c.graph_id = ?1`;
 const NEWEST_OWN = "(SELECT max(rowid) FROM langgraph_checkpoints WHERE thread IS NULL AND graph_id = ?1)";
 /** If threads have turns of the graph, the newest rows are searched first: usually one of the first belongs to the graph. */
 const LATEST = `${TURNS} AND graph_id = ?1 AND rowid >= coalesce(${NEWEST_OWN}, 0)
@@ -42,7 +43,7 @@ const latest = textFor(({ rowid }) => (rowid === undefined ? LATEST_OF_EACH : LA
 const ofTask = textFor(
   ({ rowid = "id" }) =>
     `${TURNS} AND ${rowid} IN (SELECT ${rowid} FROM langgraph_checkpoints WHERE thread IS NULL AND task_id = ?1
-      UNION ALL SELECT c.${rowid} FROM ${OF_TASKS} WHERE t.task_id = ?1)`,
+      UNION ALL SELECT c.${rowid} FROM ${OF_TASKS} AND t.task_id = ?1)`,
 );
 const pruneGraph = textFor(
   ({ rowid = "id" }) =>
@@ -50,7 +51,7 @@ const pruneGraph = textFor(
       SELECT ${rowid} FROM langgraph_checkpoints WHERE thread IS NULL AND graph_id = ?1 UNION ALL SELECT c.${rowid} FROM ${OF_GRAPH})
     ORDER BY rowid DESC LIMIT ${Number.MAX_SAFE_INTEGER} OFFSET ?2) RETURNING id, thread`,
 );
-const recordedWith = textFor(({ rowid = "id" }) => `${rowid} IN (SELECT c.${rowid} FROM ${OF_TASKS} WHERE t.task_id`);
+const recordedWith = textFor(({ rowid = "id" }) => `${rowid} IN (SELECT c.${rowid} FROM ${OF_TASKS} AND t.task_id`);
 /** Statements are kept, so their texts have few lengths. SQLite binds up to 32,766 values in one, older builds 999. */
 const IDS_PER_STATEMENT = [900, 256, 64, 16];
 const LOWER = "UPDATE langgraph_threads SET turns = turns - ? WHERE thread = ?";

@@ -16,6 +16,8 @@ export interface PostgresEngineOptions {
   schema: string;
   /** How long a transaction is tried again while others hold its locks or the server can't be reached, in milliseconds. */
   busyTimeoutMs: number;
+  /** Called when a transaction that wrote was committed. */
+  onCommitted?: () => void;
   /** Every transaction is READ ONLY, so the server refuses what would change anything. */
   readOnly?: boolean;
 }
@@ -52,8 +54,9 @@ export class PostgresEngine implements Engine {
   readonly #schema: string;
   readonly #translator: Translator;
   readonly #busyTimeoutMs: number;
-  readonly #isReadOnly: boolean;
   readonly #texts: ReturnType<typeof textsOf>;
+  readonly #onCommitted: (() => void) | undefined;
+  readonly #isReadOnly: boolean;
   /** Numbers of this engine's transactions, unlike those of all others. */
   #number = randomBytes(8).readBigInt64BE() >> 8n;
   /** The last one that was committed. */
@@ -63,7 +66,8 @@ export class PostgresEngine implements Engine {
   #prepare: (() => Promise<void>) | undefined;
   #prepared: Promise<void> | undefined;
 
-  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs, readOnly = false }: PostgresEngineOptions) {
+  constructor(pool: () => Awaitable<PgPool>, options: PostgresEngineOptions) {
+    const { name, schema, busyTimeoutMs, readOnly = false, onCommitted } = options;
     this.name = name;
     this.#pool = pool;
     this.#schema = quoted(schema);
@@ -71,6 +75,7 @@ export class PostgresEngine implements Engine {
     this.#translator = new Translator(this.#schema);
     this.#texts = textsOf(this.#schema);
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#onCommitted = onCommitted;
     this.#isReadOnly = readOnly;
   }
 
@@ -111,7 +116,9 @@ export class PostgresEngine implements Engine {
 
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
   async write<T>(program: () => Program<T>): Promise<T> {
-    return this.#underway(() => this.#retried(() => this.#written(program())));
+    const value = await this.#underway(() => this.#retried(() => this.#written(program())));
+    this.#onCommitted?.();
+    return value;
   }
 
   async read<T>(program: () => Program<T>): Promise<T> {

@@ -11,6 +11,7 @@ import type { Program } from "../program";
 import type { PgPool } from "./driver";
 import { PostgresEngine, quoted } from "./engine";
 import { checkSchema, migrate } from "./migrate";
+import { Notifications } from "./hints";
 import { checkConnectionString, nameOfDatabase, openPool } from "./pool";
 import { unlockDatabase } from "./unlock";
 
@@ -23,6 +24,8 @@ export interface PostgresStoreOptions {
   migrate: "auto" | "never";
   /** How long a transaction is tried again, in milliseconds. */
   busyTimeoutMs: number;
+  /** Tells other processes of commits, and hears of theirs. */
+  notify: boolean;
   /** Every transaction is READ ONLY, and the schema is only checked. */
   readOnly?: boolean;
   encryption?: EncryptionOption;
@@ -42,13 +45,14 @@ export interface PostgresStore extends Store {
  */
 export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
   const { schema } = options;
-  const { engine, session, queue, ready, closed } = openDatabase(source, options);
+  const { engine, session, queue, notifications, ready, closed } = openDatabase(source, options);
   const store = storeOn(session, queue, {
     space: () => queue.read((on) => spaceOf(on, schema)),
     giveBackPages: () => undefined,
     checkpointLog: () => undefined,
     vacuumFully: () => queue.behind(() => vacuumed(engine, schema)),
     backUp: () => Promise.reject(noBackups(engine.name)),
+    ...(notifications === undefined ? {} : { listen: (onHint: () => void) => notifications.listen(onHint) }),
     close: () => {
       void closed();
     },
@@ -60,8 +64,8 @@ export function openPostgresStore(source: string | PgPool, options: PostgresStor
 export type PostgresTurnLog = ReturnType<typeof openPostgresTurnLog>;
 
 /** {@link openPostgresStore} for turns that belong to no thread. */
-export function openPostgresTurnLog(source: string | PgPool, options: Omit<PostgresStoreOptions, "encryption">) {
-  const { session, queue, ready, closed } = openDatabase(source, options);
+export function openPostgresTurnLog(source: string | PgPool, options: Omit<PostgresStoreOptions, "encryption" | "notify">) {
+  const { session, queue, ready, closed } = openDatabase(source, { ...options, notify: false });
   /** Ids of all attempts count: one whose commit was in doubt may have been carried out. */
   const deleting = async (work: (session: Session) => Program<string[]>): Promise<number> => {
     const gone = new Set<string>();
@@ -110,7 +114,11 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
     opening.on("error", onIdleError);
     return opening;
   };
-  const engine = new PostgresEngine(() => (pool ??= opened()), { name: database, schema, busyTimeoutMs, readOnly });
+  const notifications = options.notify ? new Notifications(() => (pool ??= opened()), schema, logger) : undefined;
+  const engine = new PostgresEngine(() => (pool ??= opened()), {
+    ...{ name: database, schema, busyTimeoutMs, readOnly },
+    onCommitted: () => notifications?.committed(),
+  });
   const session = new Session(engine, options.encryption === undefined ? plainSealing : undefined);
   engine.prepareWith(async () => {
     const place = { database, schema };
@@ -123,6 +131,7 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
     await queue.behind(() => undefined);
+    notifications?.close();
     await engine.close();
     const ended = await pool?.catch(() => undefined);
     if (ended === undefined) return;
@@ -133,7 +142,8 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
     void queue.commit();
     return (closing ??= end());
   };
-  return { engine, session, queue, closed, ready: (): Promise<void> => engine.read(function* (): Program {}) };
+  const ready = (): Promise<void> => engine.read(function* (): Program {});
+  return { engine, session, queue, notifications, closed, ready };
 }
 
 const SIZE = `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes

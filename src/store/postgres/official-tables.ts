@@ -5,6 +5,7 @@ import { quoted } from "./engine";
 import { translated } from "./failures";
 import { nameOfDatabase, openPool } from "./pool";
 
+const CONNECT_WITHIN_MS = 30_000;
 const ANSWER_WITHIN_MS = 60_000;
 const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const TABLES = {
@@ -151,7 +152,7 @@ class OfficialTables implements OfficialSource {
 
   async #connected(): Promise<Connection> {
     try {
-      return await Connection.from(this.pool, ANSWER_WITHIN_MS, ANSWER_WITHIN_MS);
+      return await Connection.from(this.pool, CONNECT_WITHIN_MS, ANSWER_WITHIN_MS);
     } catch (error) {
       throw translated(error, this.file);
     }

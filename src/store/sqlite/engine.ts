@@ -72,6 +72,11 @@ export class SqliteEngine implements Engine {
     return isChanged;
   }
 
+  /** What other connections have committed, and what this one has changed. */
+  version(): string {
+    return `${this.#number("PRAGMA data_version")} ${this.#number("SELECT total_changes()")}`;
+  }
+
   /** The writes of a transaction are gone, or may be: its COMMIT failed, or it was inside one of the user's. */
   rolledBack(): void {
     this.#version = undefined;

@@ -1,0 +1,145 @@
+import type { Change } from "../../src/index";
+import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "../../src/postgres/index";
+import { Changes, internalsOf } from "../../src/testing-internal";
+import { schemaAt } from "../support/open-saver";
+import { type Pooler, startPgBouncer } from "../support/postgres/pgbouncer";
+import { PostgresProxy } from "../support/postgres/proxy";
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+const direct = (): string => process.env["TURNS_PG_DIRECT_URL"]!;
+const open = (url: string, schema: string, options: PostgresTurnSaverOptions = {}): PostgresTurnSaver =>
+  PostgresTurnSaver.fromConnString(url, { schema, logger: quiet, ...options });
+const input = { source: "input", step: -1, parents: {} } as const;
+let count = 0;
+
+async function save(saver: PostgresTurnSaver, threadId: string): Promise<void> {
+  count += 1;
+  const id = `1f0${String(count).padStart(5, "0")}-0000-6000-8000-000000000000`;
+  const checkpoint = { v: 4, id, ts: new Date().toISOString(), channel_values: {}, channel_versions: {}, versions_seen: {} };
+  await saver.put({ configurable: { thread_id: threadId, checkpoint_ns: "" } }, checkpoint, input, {});
+}
+
+test("S10.4 with notifications, a follower that wouldn't look for a minute is told at once", async () => {
+  const schema = schemaAt("notify");
+  const [writer, follower] = [open(direct(), schema, { notify: true }), open(direct(), schema, { notify: true })];
+  await writer.setup();
+  const never = 60_000;
+  const pace = { shortestMs: never, longestMs: never, cheapMs: never, hintedMs: never };
+  const changes = new Changes(internalsOf(follower).store, { threadId: "t" }, pace);
+  for (let round = 0; round < 3; round += 1) {
+    let isTold = false;
+    const told = changes.next().then(({ value }) => {
+      isTold = true;
+      return value;
+    });
+    // Only the first ones may come before it listens.
+    while (!isTold) {
+      await save(writer, "t");
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    expect((await told) as Change).toMatchObject({ kind: "checkpoint", threadId: "t" });
+  }
+  await changes.return();
+  await Promise.all([writer.close(), follower.close()]);
+});
+
+test("S10.4 where notifications don't arrive (PgBouncer in transaction mode), a follower is told of everything by looking", async () => {
+  let pooler: Pooler | undefined;
+  try {
+    pooler = await startPgBouncer(direct(), { poolSize: 3 });
+    const schema = schemaAt("notify-pooler");
+    const [writer, follower] = [open(pooler.url, schema, { notify: true }), open(pooler.url, schema, { notify: true })];
+    await writer.setup();
+    const changes = follower.follow();
+    await changes.ready;
+    const told: string[] = [];
+    const following = (async () => {
+      for await (const change of changes) if (told.push(change.threadId) === 20) break;
+    })();
+    for (let round = 0; round < 20; round += 1) await save(writer, `t${round % 4}`);
+    await following;
+    expect(told.filter((id) => id === "t3")).toHaveLength(5);
+    await Promise.all([writer.close(), follower.close()]);
+  } finally {
+    await pooler?.stop();
+  }
+});
+
+test("S10.4 connections that are cut, again and again, make a follower neither miss nor repeat anything", async () => {
+  const proxy = await PostgresProxy.inFrontOf(direct());
+  const schema = schemaAt("follow-cut");
+  const [writer, follower] = [open(direct(), schema, { notify: true }), open(proxy.url, schema, { notify: true })];
+  await writer.setup();
+  const told: number[] = [];
+  const changes = follower.follow({ threadId: "t" });
+  await changes.ready;
+  const following = (async () => {
+    for await (const { seq } of changes) if (told.push(seq) === 60) break;
+  })();
+  for (let round = 0; round < 60; round += 1) {
+    await save(writer, "t");
+    if (round % 10 === 5) {
+      proxy.cutAll();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+  await following;
+  const seqs = await (async () => {
+    const all: number[] = [];
+    for await (const { seq } of follower.follow({ threadId: "t", from: "start" })) if (all.push(seq) === 60) break;
+    return all;
+  })();
+  expect(new Set(told).size).toBe(60);
+  expect(told).toEqual(seqs);
+  await Promise.all([writer.close(), follower.close()]);
+  await proxy.close();
+});
+
+test("S10.4 a server that is away for longer than busyTimeoutMs ends the loop, and the cursor continues it", async () => {
+  const proxy = await PostgresProxy.inFrontOf(direct());
+  const schema = schemaAt("follow-away");
+  const [writer, follower] = [open(direct(), schema), open(proxy.url, schema, { busyTimeoutMs: 200 })];
+  await writer.setup();
+  const changes = follower.follow({ threadId: "t" });
+  await changes.ready;
+  await save(writer, "t");
+  expect((await changes.next()).done).toBe(false);
+  proxy.incoming = "refuse";
+  proxy.cutAll();
+  await save(writer, "t");
+  await expect(changes.next()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  proxy.incoming = "serve";
+  await save(writer, "t");
+  const again = follower.follow({ threadId: "t", after: changes.cursor });
+  const seqs = [(await again.next()).value, (await again.next()).value].map((change) => (change as Change).seq);
+  expect(seqs[1]).toBeGreaterThan(seqs[0]!);
+  await again.return();
+  await Promise.all([writer.close(), follower.close()]);
+  await proxy.close();
+});
+
+test("S10.4 while nothing is saved, a look is one round trip for all followed threads", async () => {
+  const proxy = await PostgresProxy.inFrontOf(direct());
+  proxy.delay = { toServer: 2, toClient: 2 };
+  const schema = schemaAt("follow-trips");
+  const [writer, follower] = [open(direct(), schema), open(proxy.url, schema)];
+  await writer.setup();
+  for (let thread = 0; thread < 5; thread += 1) await save(writer, `t${thread}`);
+  const changes = follower.follow({ threadId: ["t0", "t1", "t2", "t3", "t4", "t5"] });
+  await changes.ready;
+  const next = changes.next();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  proxy.reset();
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  const looks = proxy.flights.filter(({ statements }) => statements.some((text) => text.includes("langgraph_threads"))).length;
+  const others = proxy.flights.filter(({ statements }) =>
+    statements.some((text) => !/langgraph_threads|^BEGIN|^COMMIT/.test(text)),
+  );
+  expect(looks).toBeGreaterThan(0);
+  expect(others).toEqual([]);
+  await save(writer, "t5");
+  expect((await next).value).toMatchObject({ threadId: "t5" });
+  await changes.return();
+  await Promise.all([writer.close(), follower.close()]);
+  await proxy.close();
+});

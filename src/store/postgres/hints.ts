@@ -1,0 +1,157 @@
+import { createHash, randomUUID } from "node:crypto";
+import type { Logger } from "../../logger";
+import type { Hints } from "../changes";
+import type { Awaitable } from "../store";
+import type { PgClient, PgPool } from "./driver";
+
+/** Commits of one process within this time are told of together: a NOTIFY takes a lock that all commits of the server wait for. */
+const TOGETHER_MS = 50;
+/** How long a notification of our own may take before the pool counts as one that doesn't deliver them, as poolers do. */
+const TEST_MS = 3_000;
+const AGAIN_MS = 30_000;
+/** Taken at load, so that a user's fake timers can't stop it. */
+const later = setTimeout;
+const never = clearTimeout;
+
+/** The parts of a client that {@link PgClient} doesn't have. */
+interface Listening {
+  query(text: string): Promise<unknown>;
+  query(config: { text: string; values: readonly string[] }): Promise<unknown>;
+  on(event: "notification", heard: (message: { payload?: string }) => void): unknown;
+  on(event: "error" | "end", lost: () => void): unknown;
+  removeAllListeners(event: string): unknown;
+}
+
+/**
+ * LISTEN and NOTIFY, so that followers look at once instead of after a while. Nothing relies on it: a pooler may swallow
+ * notifications, a connection may be lost, and a process may never send any.
+ */
+export class Notifications {
+  readonly #pool: () => Awaitable<PgPool>;
+  readonly #channel: string;
+  readonly #log: Logger;
+  readonly #listeners = new Set<() => void>();
+  #isToBeSent = false;
+  #client: PgClient | undefined;
+  #areHeard = false;
+  #again: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  #isOpen = false;
+
+  constructor(pool: () => Awaitable<PgPool>, schema: string, log: Logger) {
+    this.#pool = pool;
+    this.#channel = `langgraph_turns_${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
+    this.#log = log;
+  }
+
+  /** Something was committed. Others are told soon, behind the caller's back; if that fails, they aren't. */
+  committed(): void {
+    if (this.#isToBeSent || this.#isClosed) return;
+    this.#isToBeSent = true;
+    later(() => {
+      this.#isToBeSent = false;
+      if (!this.#isClosed) void this.#notify("").catch(this.#onFailure);
+    }, TOGETHER_MS).unref();
+  }
+
+  listen(onHint: () => void): Hints {
+    // One each, though two may be the same function.
+    const listener = (): void => onHint();
+    this.#listeners.add(listener);
+    this.#open();
+    const areHeard = (): boolean => this.#areHeard;
+    return {
+      get areHeard() {
+        return areHeard();
+      },
+      stop: () => {
+        this.#listeners.delete(listener);
+        if (this.#listeners.size === 0) this.#release();
+      },
+    };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#listeners.clear();
+    this.#release();
+  }
+
+  async #notify(payload: string): Promise<void> {
+    const client = await (await this.#pool()).connect();
+    const asked = client as unknown as Listening;
+    let failure: Error | undefined;
+    try {
+      await asked.query({ text: "SELECT pg_notify($1, $2)", values: [this.#channel, payload] });
+    } catch (error) {
+      failure = error as Error;
+      throw error;
+    } finally {
+      client.release(failure);
+    }
+  }
+
+  #open(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    void this.#listen();
+  }
+
+  /** Listens on a connection of its own, and tries whether a notification from another one arrives. */
+  async #listen(): Promise<void> {
+    try {
+      const client = await (await this.#pool()).connect();
+      if (this.#listeners.size === 0) return client.release();
+      this.#client = client;
+      const heard = client as unknown as Listening;
+      const nonce = randomUUID();
+      heard.on("error", this.#lost);
+      heard.on("end", this.#lost);
+      const tried = new Promise<boolean>((resolve) => {
+        const timer = later(() => resolve(false), TEST_MS);
+        heard.on("notification", ({ payload }) => {
+          if (payload === nonce) {
+            never(timer);
+            resolve(true);
+          }
+          for (const listener of this.#listeners) listener();
+        });
+      });
+      await heard.query(`LISTEN ${this.#channel}`);
+      await this.#notify(nonce);
+      this.#areHeard = await tried;
+      if (this.#areHeard) return;
+      this.#log.debug({}, "notifications don't arrive through this pool, so followers look from time to time");
+    } catch (error) {
+      this.#onFailure(error);
+    }
+    this.#lost();
+  }
+
+  /** Gives up the connection, and tries again later while somebody listens. */
+  readonly #lost = (): void => {
+    this.#release();
+    if (this.#listeners.size === 0 || this.#isClosed) return;
+    this.#again = later(() => {
+      if (this.#listeners.size > 0) this.#open();
+    }, AGAIN_MS);
+    this.#again.unref();
+  };
+
+  #release(): void {
+    const client = this.#client;
+    this.#client = undefined;
+    this.#areHeard = false;
+    this.#isOpen = false;
+    never(this.#again);
+    if (client === undefined) return;
+    const heard = client as unknown as Listening;
+    for (const event of ["notification", "end"]) heard.removeAllListeners(event);
+    // Closed rather than given back: it listens.
+    client.release(true);
+  }
+
+  readonly #onFailure = (error: unknown): void => {
+    this.#log.debug({ error: String(error) }, "followers could not be told of commits");
+  };
+}
