@@ -251,7 +251,7 @@ describe("the tarball", () => {
         ...["index", "checkpoint-file", "import", "maintenance", "postgres", "testing"].flatMap((entry) =>
           ["js", "js.map", "cjs", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
         ),
-        ...["dist/testing-child.js", "dist/testing-child.cjs"],
+        ...["dist/testing-child.js", "dist/testing-child.cjs", "dist/cli.js"],
         ...["sqlite", "postgres"].flatMap((engine) =>
           readdirSync(path.join(root, "migrations", engine)).map((name) => `migrations/${engine}/${name}`),
         ),
@@ -331,6 +331,19 @@ describe("an empty project with only what the package declares", () => {
     const folder = project("esm-eval", "module");
     writeFileSync(path.join(folder, "main.js"), imports + program());
     expect(lastLine(node(folder, "--eval", 'import("./main.js")'))).toEqual(expected);
+  });
+
+  it("S10.1 has the program turns, which looks into what a graph saved", () => {
+    const folder = project("program", "module");
+    const turns = path.join("node_modules", manifest.name, manifest.bin.turns);
+    expect(node(folder, turns, "--version").trim()).toBe(manifest.version);
+    writeFileSync(path.join(folder, "main.js"), imports + program());
+    node(folder, "main.js");
+    expect(JSON.parse(node(folder, turns, "threads"))).toMatchObject({
+      format: 1,
+      total: 1,
+      threads: [{ threadId: "thread-1" }],
+    });
   });
 
   it("runs a graph as CommonJS", () => {
