@@ -365,6 +365,7 @@ export class GraphRunner<G extends RunnableGraph> {
         try {
           await this.#invoked(await this.#resumed(null, call, undefined), call);
         } catch (error) {
+          // eslint-disable-next-line no-useless-assignment -- what counts if `failed` throws
           end = "recorded";
           end = await failed(error);
         } finally {

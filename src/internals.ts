@@ -1,6 +1,7 @@
 import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import type { GraphDocument } from "./guards/graph-document";
+import { isSaver, knownSavers } from "./known-savers";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
@@ -57,23 +58,13 @@ export interface Internals {
   countRewinds(threadId: string, reason: string): Promise<number>;
 }
 
-/** Internals by saver, shared by all copies of this package (ESM beside CommonJS). */
-const known: WeakMap<object, Internals> = ((globalThis as Record<symbol, unknown>)[
-  Symbol.for("langgraph-checkpoint-turns.internals")
-] ??= new WeakMap<object, Internals>()) as WeakMap<object, Internals>;
-
 export function keepInternals(saver: object, internals: Internals): void {
-  known.set(saver, internals);
-}
-
-/** Whether this is a TurnSaver. Also recognises one of the other build of this package, which `instanceof` can't. */
-export function isSaver(value: unknown): boolean {
-  return typeof value === "object" && value !== null && known.has(value);
+  knownSavers.set(saver, internals);
 }
 
 /** @throws {TurnsError} INVALID_OPTION unless this is a TurnSaver */
 export function internalsOf(saver: object): Internals {
-  const internals = isSaver(saver) ? known.get(saver) : undefined;
+  const internals = isSaver(saver) ? (knownSavers.get(saver) as Internals) : undefined;
   if (internals !== undefined) return internals;
   throw new TurnsError("INVALID_OPTION", {
     problem: `The saver is ${describe(saver)}. It must be a TurnSaver.`,

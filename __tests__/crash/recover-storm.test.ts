@@ -72,7 +72,11 @@ test("S9.4 S4.7 workers are killed at random and take over each other's threads:
       }
     }
     writeFileSync(`${path}.stop`, "");
-    await Promise.all(workers.map((worker) => worker.exitCode ?? new Promise((resolve) => worker.once("close", resolve))));
+    await Promise.all(
+      workers.map(async (worker) => {
+        if (worker.exitCode === null) await new Promise((resolve) => worker.once("close", resolve));
+      }),
+    );
     rounds += 1;
   } while (Date.now() < until);
 

@@ -75,7 +75,8 @@ describe("S8.6 drain", () => {
     expect(error.message).toMatch(/resume\(\{ threadId \}\)/);
     expect(await drained).toEqual({ done: true, running: [] });
     expect(at.ledger.all).toEqual(["a", "b"]);
-    expect(runsLeft(at.path)).toBe(0);
+    // Its mark stays for `runner.recover`, which continues the thread in another process.
+    expect(runsLeft(at.path)).toBe(1);
 
     const next = begun(at.path);
     const again = line(next, ["a", "b", "c"]);

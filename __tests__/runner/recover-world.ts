@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { interrupt, START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, type GraphRunnerOptions, type TurnSaver } from "../../src/index";
 import { internalsOf } from "../../src/testing-internal";
-import { SideEffects, State } from "../support/run-world";
+import { type SideEffects, State } from "../support/run-world";
 
 /** What a thread's second node does besides its effect, and what its third one does: the test decides. */
 export type Body = (threadId: string, node: "b" | "c") => unknown;
@@ -13,7 +13,7 @@ export type Body = (threadId: string, node: "b" | "c") => unknown;
 export function steps(saver: TurnSaver, ledger: SideEffects, body: Body = () => undefined) {
   return new StateGraph(State)
     .addNode("a", (_, { configurable }) => {
-      ledger.happen(`${configurable?.["thread_id"]} a`);
+      ledger.happen(`${String(configurable?.["thread_id"])} a`);
       return { log: ["a"] };
     })
     .addNode("b", async (_, { configurable }) => {
@@ -29,7 +29,7 @@ export function steps(saver: TurnSaver, ledger: SideEffects, body: Body = () => 
     })
     .addNode("c", async (_, { configurable }) => {
       await body(String(configurable?.["thread_id"]), "c");
-      ledger.happen(`${configurable?.["thread_id"]} c`);
+      ledger.happen(`${String(configurable?.["thread_id"])} c`);
       return { log: ["c"] };
     })
     .addEdge(START, "a")

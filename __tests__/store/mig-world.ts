@@ -1,6 +1,7 @@
 import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { type EffectOptions, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { internalsOf } from "../../src/testing-internal";
 import { quiet } from "../support/s1-tools";
 import { effectUndoneBy } from "../support/undo-world";
 
@@ -72,6 +73,9 @@ export async function writeFixture(path: string, options: TurnSaverOptions): Pro
   await saver.rewind({ threadId: "rewound", toTask: "one" });
   await saver.copyThread("ended", "copy");
   await saver.deleteThread("gone");
+  const failure = JSON.stringify({ error: { name: "Error", message: "no answer" } });
+  const tried = { tries: 5, progress: "1", waitMs: 1_000, failure, givenUp: true };
+  await internalsOf(saver).store.saveRecovery("waiting", tried, undefined, 1);
   saver.close();
 }
 

@@ -26,6 +26,7 @@ export function openSaver(path: string, options: TurnSaverOptions = {}): TurnSav
  */
 export function openWaiting(path: string, options: TurnSaverOptions, happened: () => unknown): TurnSaver {
   if (!ON_POSTGRES) return openSaver(path, options);
+  // eslint-disable-next-line @typescript-eslint/no-require-imports -- SQLite's tests don't load `pg`
   const { Pool } = require("pg") as { Pool: typeof PgPool };
   // Nobody ends it: the saver doesn't, and its idle connections end by themselves.
   const pool = new Pool({ connectionString: process.env["TURNS_PG_URL"], idleTimeoutMillis: 100, allowExitOnIdle: true });

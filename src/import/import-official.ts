@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { refuseNoFile } from "../file-path";
 import { describe, TurnsError } from "../errors";
-import { isSaver } from "../internals";
+import { isSaver } from "../known-savers";
 import { isId } from "../system";
 import { checkedOptions, functionSchema } from "../options";
 import type { TurnSaver } from "../saver";

@@ -81,6 +81,8 @@ const WAIT_MAX_MS = 600_000;
 const LOOK_AGAIN_MS = { first: 5_000, most: 60_000 };
 /** The clock may have been set back by this much before a recorded try counts as one of the future. */
 const CLOCK_SET_BACK_MS = 1_000;
+type OfThread = Extract<RecoverOptions["config"], (...args: never[]) => unknown>;
+const isOfThread = (config: Options["config"]): config is OfThread => typeof config === "function";
 /** Somebody else has the thread, or it is gone. */
 const NOT_OURS: readonly string[] = ["LEASE_LOST", "THREAD_RUNNING", "THREAD_DELETED", "THREAD_NOT_FOUND"];
 /** Nothing is wrong with the thread. Another worker can resume it, or this one later. */
@@ -264,7 +266,7 @@ class Recovery {
     const seen = row && { tries: row.tries, triedAt: row.triedAt };
     const claim: RecoveryClaim = { runIds, seen, next, at: this.#internals.now() };
     const { config = {}, drift } = this.#options;
-    const own = typeof config === "function" ? await config({ threadId, taskId }) : config;
+    const own = isOfThread(config) ? await config({ threadId, taskId }) : config;
     let hasFailed = false;
     const failed = (error: unknown): Promise<RunEnd> => {
       hasFailed = true;

@@ -2,7 +2,7 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
-import { isSaver } from "../internals";
+import { isSaver } from "../known-savers";
 import type { ResolvedOptions } from "../options";
 import type { RunNames } from "../run-starts";
 import { namespaceAbove } from "../store/namespaces";

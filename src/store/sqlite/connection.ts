@@ -53,13 +53,18 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
 
 /** Takes over a handle that a caller brings. @throws {TurnsError} INVALID_OPTION, and what {@link prepareConnection} throws */
 export function takeOver(handle: DatabaseHandle, options: ConnectionOptions): SqliteDatabase {
-  const option = options.driver !== undefined ? "driver" : options.readOnly === true ? "readOnly" : undefined;
-  if (option === undefined) return prepareConnection(handle, options);
-  throw new TurnsError("INVALID_OPTION", {
-    problem: `Option "${option}" is ${describe(options[option])} beside an open database, which was opened without it.`,
-    remedy: "Leave the option out, or pass the path of the file.",
-    data: { option },
-  });
+  if (options.driver !== undefined) {
+    throw brought("driver", `Option "driver" is ${describe(options.driver)} beside an open database, which has its own driver.`);
+  }
+  if (options.readOnly === true) {
+    throw brought("readOnly", 'Option "readOnly" is true beside an open database, which was opened without it.');
+  }
+  return prepareConnection(handle, options);
+}
+
+function brought(option: string, problem: string): TurnsError {
+  const remedy = "Leave the option out, or pass the path of the file.";
+  return new TurnsError("INVALID_OPTION", { problem, remedy, data: { option } });
 }
 
 /** Sets the pragmas and brings the schema up to date; for handles of our own and for those that callers bring. */

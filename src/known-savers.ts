@@ -1,0 +1,9 @@
+/** Internals by saver, shared by all copies of this package (ESM beside CommonJS). */
+export const knownSavers: WeakMap<object, unknown> = ((globalThis as Record<symbol, unknown>)[
+  Symbol.for("langgraph-checkpoint-turns.internals")
+] ??= new WeakMap()) as WeakMap<object, unknown>;
+
+/** Whether this is a saver of this package. Also recognises one of its other build, which `instanceof` can't. */
+export function isSaver(value: unknown): boolean {
+  return typeof value === "object" && value !== null && knownSavers.has(value);
+}
