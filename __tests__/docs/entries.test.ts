@@ -147,12 +147,12 @@ test("/checkpoint-file loads its own code and not the saver's", () => {
 
 test("S8.1 each entry exports its own values, and the root none of the others'", () => {
   expect(Object.keys(checkpointFile)).toEqual(["CheckpointFile"]);
-  expect(Object.keys(importing)).toEqual(["importOfficial"]);
-  expect(Object.keys(maintenance).sort()).toEqual(["rotateKeys", "salvage", "vacuum"]);
+  expect(Object.keys(importing).sort()).toEqual(["importOfficial", "importOfficialPostgres"]);
+  expect(Object.keys(maintenance).sort()).toEqual(["moveAllThreads", "moveThread", "rotateKeys", "salvage", "vacuum"]);
   expect(Object.keys(transactions).sort()).toEqual(
     ["drizzle", "knex", "kysely", "pg", "prisma", "sqlite"].map((library) => `${library}Transactions`),
   );
-  expect(Object.keys(postgres).sort()).toEqual(["PostgresTurnSaver", "migrationSql"]);
+  expect(Object.keys(postgres).sort()).toEqual(["PostgresCheckpointPersister", "PostgresTurnSaver", "migrationSql"]);
   for (const other of [checkpointFile, importing, maintenance, transactions, postgres]) {
     for (const name of Object.keys(other)) expect(root).not.toHaveProperty(name);
   }

@@ -1,6 +1,6 @@
 import { checkedOptions, resolveOptions } from "../options";
 import { openPostgresTurnLog, type PgPool, type PostgresTurnLog } from "../store/postgres";
-import { checkedKeep, hydrated, tasksBehind, turnToLog, valuesOfTurns } from "../turns/checkpoint-persister";
+import { checkedKeep, hydrated, tasksBehind, turnToLog, valuesOfTurns } from "../turns/logged-turns";
 import type { LangGraphCheckpoint } from "../turns/turn";
 import type { Values } from "../values";
 import { placeOptions, type PostgresTurnSaverOptions } from "./saver";

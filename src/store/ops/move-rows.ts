@@ -55,6 +55,8 @@ const STEPS: readonly Step[] = BY_NUMBER.map((table) => {
       ? table.key.filter((name) => name !== "thread")
       : ["seq"];
   const rows = rowsOf(table);
+  // A table with one row per thread.
+  if (by.length === 0) return { rows, by, query: rows.select(`WHERE ${rowsOfThread(table)}`) };
   const behind = `(${by.join(", ")}) > (${by.map((_, at) => `?${at + 2}`).join(", ")})`;
   const order = `ORDER BY ${by.join(", ")} LIMIT ${PAGE}`;
   return { rows, by, query: rows.select(`WHERE ${rowsOfThread(table)} AND ${behind} ${order}`) };
