@@ -88,19 +88,19 @@ test.each(NUMBERS)(
   },
 );
 
-test("Guarantees: each number that a test's title names is in a title of the short lane", () => {
+test("Guarantees: each number that a test's title names is in a title of the short lane, or of the one on PostgreSQL", () => {
   const jest = path.join(root, "node_modules", "jest", "bin", "jest.js");
-  const suites = execFileSync(process.execPath, [jest, "--config", "jest.short.config.mjs", "--listTests"], {
-    cwd: root,
-    encoding: "utf8",
-    env: { ...process.env, NODE_OPTIONS: "" },
-  });
-  const short = new Set(
-    suites
+  const listed = (config: string): string[] =>
+    execFileSync(process.execPath, [jest, "--config", config, "--listTests"], {
+      cwd: root,
+      encoding: "utf8",
+      env: { ...process.env, NODE_OPTIONS: "" },
+    })
       .trim()
       .split("\n")
-      .map((suite) => path.basename(suite)),
-  );
+      .map((suite) => path.basename(suite));
+  const short = new Set(listed("jest.short.config.mjs"));
+  for (const suite of listed("jest.postgres.config.mjs")) if (suite.includes("postgres")) short.add(suite);
   const numbersIn = (files: readonly string[]): string[] => [
     ...new Set(files.flatMap((file) => titles.get(file) ?? []).flatMap((title) => title.match(/\b[SUI]\d+(\.\d+)?\b/g) ?? [])),
   ];
