@@ -14,7 +14,6 @@ export const POSTGRES_SUITES = [
   "differential/*",
   "drain/drain",
   "effects/*",
-  "integrity/verify",
   "langgraph/conformance",
   "langgraph/d*",
   "langgraph/langgraph-newest",

@@ -31,14 +31,14 @@ function sqlOn<T>(path: string, work: (db: Database.Database) => T): T {
   }
 }
 
-/** Every row of every table but the marks of runs, which come and go. */
+/** Every row of every table but the marks of runs and of commits, which come and go. */
 function rowsOf(path: string): Record<string, unknown[]> {
   return sqlOn(path, (db) => {
     const tables = db
       .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph_%'")
       .pluck()
       .all() as string[];
-    const others = tables.filter((name) => name !== "langgraph_runs").sort();
+    const others = tables.filter((name) => name !== "langgraph_runs" && name !== "langgraph_commits").sort();
     return Object.fromEntries(others.map((name) => [name, db.prepare(`SELECT * FROM ${name}`).all()]));
   });
 }

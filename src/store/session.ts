@@ -143,6 +143,19 @@ export class Session {
     this.#guarded.add(key);
   }
 
+  /** {@link remember} for a thread that was read. What is known of its leases holds only if it hasn't changed since. */
+  rememberRead(key: ThreadState): void {
+    const known = this.threads.get(key.threadId)?.row;
+    const { thread, seq, generation } = key.row;
+    const isSame = known?.thread === thread && known.seq === seq && known.generation === generation;
+    if (!isSame && this.engine.dialect.guards !== undefined) this.forgetLeases(key.threadId);
+    this.remember(key);
+  }
+
+  forgetLeases(threadId: string): void {
+    for (const [runId, of] of this.leases) if (of === threadId) this.leases.delete(runId);
+  }
+
   /**
    * A remembered thread. If others may have changed it, the transaction fails, now or later.
    * @throws {StaleFacts}

@@ -79,7 +79,8 @@ export function* beginAtOnce(
   ];
   const [threads, marks, tombstone, ...rest] = yield* session.together(asked, true);
   if (marks === 0) return undefined;
-  session.leases.set(run.runId, threadId);
+  // No other run has the thread.
+  session.forgetLeases(threadId);
   const [latest, writes, wholes, task, greatest, graphs, number, ...unsaved] = rest;
   for (const [at, graphRun] of graphRuns.entries()) if (unsaved[at] === undefined) session.savedRuns.add(graphRun);
   try {
@@ -96,6 +97,8 @@ export function* beginAtOnce(
     // The next read of the thread reports it.
     if (TurnsError.is(error)) return { found: undefined };
     throw error;
+  } finally {
+    session.leases.set(run.runId, threadId);
   }
 }
 
@@ -141,7 +144,7 @@ function learnt(
   if (facts.greatestIds.get("") === undefined) facts.greatestIds.set("", greatest);
   for (const { seq, digest } of graphs) facts.graphs.set(digest, seq);
   facts.areGraphsKnown = true;
-  session.remember(key);
+  session.rememberRead(key);
   if (latest === undefined) return { ...none, epoch: row.epoch };
   const head = toLiveHead(session, threadId, latest);
   const { ns, checkpointId } = head;

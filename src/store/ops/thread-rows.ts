@@ -74,7 +74,7 @@ export function* threadOrSignpost(session: Session, threadId: string): Program<T
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
   const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row));
-  session.remember(key);
+  session.rememberRead(key);
   return key;
 }
 

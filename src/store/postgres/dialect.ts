@@ -45,10 +45,11 @@ export function postgresDialect(schema: string): Dialect {
 
 /**
  * JSON of PostgreSQL knows neither U+0000 nor halves of surrogate pairs. They become other characters: no name or version that is
- * looked for has them.
+ * looked for has them. A backslash is `chr(92)`, because in a string it means what the role's `standard_conforming_strings` says.
  */
 function safeJson(manifest: string): string {
-  return `regexp_replace(replace(${manifest}, '\\u0000', '\\u0001'), '\\\\u[dD]([89a-fA-F])', '\\\\ue\\1', 'g')::json`;
+  const nul = `replace(${manifest}, chr(92) || 'u0000', chr(92) || 'u0001')`;
+  return `regexp_replace(${nul}, chr(92) || chr(92) || 'u[dD]([89a-fA-F])', chr(92) || chr(92) || 'ue' || chr(92) || '1', 'g')::json`;
 }
 
 function ofManifest(manifest: string, channel: string, value: string): string {
