@@ -38,7 +38,7 @@ const columnsOf = async (schema: string, table: string) =>
   (
     await client.query<{ name: string; type: string; nullable: string }>(
       `SELECT column_name AS name, data_type AS type, is_nullable AS nullable FROM information_schema.columns
-        WHERE table_schema = $1 AND table_name = $2 ORDER BY ordinal_position`,
+        WHERE table_schema = $1 AND table_name = $2 AND is_identity = 'NO' ORDER BY ordinal_position`,
       [schema, table],
     )
   ).rows;

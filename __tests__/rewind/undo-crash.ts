@@ -61,7 +61,7 @@ export function pointAtServerCommits(point: Point): void {
   const query = own.query;
   const writing = new WeakSet<object>();
   own.query = function (this: object, sent, answered) {
-    if (/^BEGIN .* READ WRITE$/.test(sent.text)) writing.add(this);
+    if (/^BEGIN .* READ COMMITTED$/.test(sent.text)) writing.add(this);
     if (sent.text !== "COMMIT" || !writing.delete(this)) return query.call(this, sent, answered);
     point("about to commit");
     return query.call(this, sent, (error, result) => {
