@@ -30,7 +30,7 @@ export default defineConfig({
   shims: false,
   removeNodeProtocol: false,
   esbuildOptions(options) {
-    // Maps lead a stack trace to file and line; the sources themselves would be half of the package.
+    // Maps lead a stack trace to file and line. They are made beside the package, not published.
     options.sourcesContent = false;
     // Names stay readable in stack traces.
     options.minifyWhitespace = true;

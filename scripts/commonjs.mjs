@@ -6,6 +6,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { transform } from "esbuild";
+import { minify } from "terser";
 
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 /** A relative import of another built file, in either kind of quotes. */
@@ -43,9 +44,13 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
     // src/testing/child-program.ts and src/store/sqlite/own-require.ts have another way in CommonJS.
     logOverride: { "empty-import-meta": "silent" },
   });
-  const twin = code
-    .replace(BUILT_FILE, "$1$2.cjs$1")
-    .replaceAll(KEPT, "import(")
-    .replace(/\/\/# sourceMappingURL=.*/, "");
+  const renamed = code.replace(BUILT_FILE, "$1$2.cjs$1").replaceAll(KEPT, "import(");
+  const names = { keep_fnames: true, keep_classnames: true };
+  // Stack traces keep the names of functions and classes.
+  const { code: twin = "" } = await minify(renamed, {
+    compress: { ecma: 2020, passes: 2, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+    mangle: { toplevel: true, ...names },
+    format: { max_line_len: 160 },
+  });
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }

@@ -1,5 +1,5 @@
 /**
- * Thins the source maps in `dist/`: of all places in a source line only the first keeps its mapping. A stack trace still leads to file and
+ * Thins the source maps in `dist/`, which aren't published, and takes their names out of the files: of all places in a source line only the first keeps its mapping. A stack trace still leads to file and
  * line, and the maps take a quarter of the room.
  */
 import { readdir, readFile, writeFile } from "node:fs/promises";
@@ -65,4 +65,6 @@ for (const file of await readdir(DIST)) {
   if (!file.endsWith(".js.map")) continue;
   const map = JSON.parse(await readFile(join(DIST, file), "utf8"));
   await writeFile(join(DIST, file), JSON.stringify({ ...map, names: [], mappings: thinned(map.mappings) }));
+  const mapped = join(DIST, file.replace(/\.map$/, ""));
+  await writeFile(mapped, (await readFile(mapped, "utf8")).replace(/\/\/# sourceMappingURL=.*\n?$/, ""));
 }

@@ -18,7 +18,7 @@ export type PostgresCheckpointPersisterOptions = Pick<
  * It uses the tables of a `PostgresTurnSaver`, and has no encryption keys. In a database that a saver encrypts, it can neither
  * save nor read turns; both fail with ENCRYPTED.
  *
- * Every method throws a {@link TurnsError}: STORE_UNAVAILABLE, STORE_BUSY, STORE_FAILED or STORE_CLOSED from the server, and as the
+ * Every method throws a `TurnsError`: STORE_UNAVAILABLE, STORE_BUSY, STORE_FAILED or STORE_CLOSED from the server, and as the
  * first access what {@link setup} throws.
  */
 export class PostgresCheckpointPersister {
