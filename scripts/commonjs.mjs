@@ -19,7 +19,7 @@ const KEPT = "importNamedByUser(";
 /**
  * Imports of other built files for nothing but their side effects, of which there are none: bundlers warn of them.
  */
-const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import(["'])\.\/chunk-[^"']+\1;/g;
+const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import(["'])\.\/chunk-[^"']+\1(?=\s*;)/g;
 
 /** A program is started, never imported. */
 const PROGRAMS = ["cli.js"];
