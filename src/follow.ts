@@ -231,7 +231,7 @@ function placeOf([threadId, numbers, open]: ReturnType<typeof written>): Place {
 
 function fromSeqOfMany(): TurnsError {
   return new TurnsError("INVALID_OPTION", {
-    problem: 'Option "from" is the seq of a row, but it isn\'t one thread that is followed.',
+    problem: 'Option "from" is the seq of a row, which only works if you follow exactly one thread.',
     remedy: 'Give the `threadId` of that row, or `from: "now"` or `"start"`.',
     data: { option: "from" },
   });

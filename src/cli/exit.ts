@@ -33,7 +33,7 @@ export function exitCodeOf(error: unknown): number {
 const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   ENCRYPTED: "Set TURNS_KEY, or give --key-file FILE.",
   UNKNOWN_KEY: "Give all keys: --key-file FILE with { keys, current } as JSON.",
-  SCHEMA_OUTDATED: "turns migrate brings the tables up to date.",
+  SCHEMA_OUTDATED: "Open the database once in your program, with this version of the package.",
 };
 
 /** The message for stderr: what is wrong, what to do, and the code. A stack only for what should never happen. */

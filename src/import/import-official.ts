@@ -188,7 +188,7 @@ function refuseNoDatabase(source: unknown, schema: unknown): void {
   if (option === "schema" && isText(schema)) return;
   throw new TurnsError("INVALID_OPTION", {
     // A string may have a password.
-    problem: `The ${option} of an import is ${typeof value === "string" ? "a string that can't be one" : describe(value)}.`,
+    problem: `The ${option} of an import is ${typeof value === "string" ? "a string that is empty or has a NUL character" : describe(value)}.`,
     remedy: "Pass a connection string or a pg.Pool, and as the option `schema` the name of the schema that PostgresSaver uses.",
     data: { option },
   });

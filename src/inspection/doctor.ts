@@ -56,7 +56,11 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
   if (fsync === "off")
     find("problem", "fsync is off: a crash of the server may corrupt the database.", "Set fsync = on in postgresql.conf.");
   if (autovacuum === "off")
-    find("problem", "autovacuum is off: deleted rows are never used again.", "Set autovacuum = on in postgresql.conf.");
+    find(
+      "problem",
+      "autovacuum is off: the space of deleted rows is never used again.",
+      "Set autovacuum = on in postgresql.conf.",
+    );
   const stale = (await store.inspect.runs()).filter((run) => !isAlive(run));
   if (stale.length > 0) {
     const threads = [...new Set(stale.map(({ threadId }) => threadId))];

@@ -98,7 +98,7 @@ export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: st
   }
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has no turn ${describe(text)}.`,
-    remedy: `turns log ${threadId} shows which there are, with their numbers.`,
+    remedy: `turns log ${threadId} lists its turns, with their numbers.`,
     data: { threadId, turn: text },
   });
 }
@@ -165,7 +165,7 @@ async function checkpointOfTurn(saver: BaseTurnSaver, turn: TurnRow): Promise<Ch
 function noCheckpoint(threadId: string, what: string): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has ${what}.`,
-    remedy: `turns log ${threadId} shows what there is; give a turn's number, a task, or a checkpoint's id.`,
+    remedy: `turns log ${threadId} lists its turns. Give a turn's number, a task, or a checkpoint's id.`,
     data: { threadId },
   });
 }

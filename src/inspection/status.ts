@@ -81,7 +81,7 @@ async function known(saver: BaseTurnSaver, threadId: string): Promise<void> {
   if ((await store.getThread(threadId)) !== undefined) return;
   throw new TurnsError("THREAD_NOT_FOUND", {
     problem: `There is no thread ${JSON.stringify(threadId)} in ${store.name}.`,
-    remedy: "turns threads lists those that there are.",
+    remedy: "turns threads lists all threads.",
     data: { threadId },
   });
 }

@@ -85,7 +85,7 @@ async function departureOf({ from, threadId }: MoveOrder): Promise<Departure> {
   const departure = await from.departure(threadId);
   if (departure !== undefined) return departure;
   throw new TurnsError("THREAD_NOT_FOUND", {
-    problem: `Thread ${JSON.stringify(threadId)} was deleted while it was to be moved.`,
+    problem: `Thread ${JSON.stringify(threadId)} was deleted during its move.`,
     remedy: "Nothing was moved.",
     data: { threadId },
   });
@@ -194,8 +194,8 @@ class Digests {
 
 const deletedThere = (name: string, threadId: string): TurnsError =>
   new TurnsError("THREAD_DELETED", {
-    problem: `Thread ${JSON.stringify(threadId)} was deleted in ${name} after its move had begun.`,
+    problem: `Thread ${JSON.stringify(threadId)} was deleted in ${name} after its move began.`,
     remedy:
-      "It may have been there already. Delete it here too; or saver.retention.reuseThread(threadId) on this saver lets it be used here again.",
+      "The move may have been complete by then. Delete the thread in the source too, or use it there again: call saver.retention.reuseThread(threadId) on the source's saver.",
     data: { threadId },
   });

@@ -101,10 +101,10 @@ export function threadMoved({
   return new TurnsError("THREAD_MOVED", {
     problem: gone
       ? `Thread ${describe(threadId)} was moved to ${to} at ${at}.`
-      : `Thread ${describe(threadId)} is being moved to ${to}, since ${at}, so nothing can be saved on it here.`,
+      : `Thread ${describe(threadId)} is being moved to ${to} since ${at}, so nothing can be saved on it here.`,
     remedy: gone
       ? "Open that database instead, or move the thread back."
-      : `If that move was interrupted, call it again: ${again} finishes it. Until then the thread can be read here.`,
+      : `If that move was interrupted, finish it: call ${again}. Until then you can read the thread here.`,
     data: { threadId, to, at, moveId: id, gone },
   });
 }

@@ -27,7 +27,7 @@ export function failureText({ taskId, nodeName, error }: Failure, keepsMessage: 
 
 export function failureOf(recorded: string): Failure {
   const { taskId, nodeName, error } = JSON.parse(recorded) as Partial<Failure>;
-  const died = { name: "ProcessDied", code: undefined, message: "the process died that resumed the thread" };
+  const died = { name: "ProcessDied", code: undefined, message: "the process that resumed the thread crashed" };
   return { taskId, nodeName, error: error === undefined ? died : { ...error, code: error.code, message: error.message } };
 }
 

@@ -317,7 +317,7 @@ export const PRUNE = command<PruneOptions>({
     const wanted = { threadId, keepTasks, keepLast, maxAgeMs, idleMs };
     const request = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
     if (Object.keys(request).every((name) => name === "threadId"))
-      throw new UsageError("What stays?", "Give --keep-tasks, --keep-last, --max-age or --idle.");
+      throw new UsageError("Nothing says what to keep.", "Give --keep-tasks, --keep-last, --max-age or --idle.");
     const plan = failuresAsText(await saver.prune({ ...request, dryRun: true }));
     return planned(options, {
       plan,

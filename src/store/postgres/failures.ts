@@ -186,9 +186,8 @@ function kindOfLoss(error: unknown): string | undefined {
 export function inDoubtError(error: unknown, database: string): TurnsError {
   const { message } = ((error as Error).cause ?? error) as Error;
   return new TurnsError("STORE_UNAVAILABLE", {
-    problem: `The connection to database ${database} was lost during a commit, and whether it was carried out can't be found out (${message}).`,
-    remedy:
-      "It may have been saved or not. When the server answers again, resume the run: it continues from what was saved, and repeats no side effect.",
+    problem: `The connection to database ${database} was lost during a commit, and the saver can't find out whether that commit succeeded (${message}).`,
+    remedy: "When the server answers again, resume the run. It continues from what was saved, and repeats no side effect.",
     data: { database, inDoubt: true },
     cause: error,
   });

@@ -57,7 +57,7 @@ export function takeOver(handle: DatabaseHandle, options: ConnectionOptions): Sq
     throw brought("driver", `Option "driver" is ${describe(options.driver)} beside an open database, which has its own driver.`);
   }
   if (options.readOnly === true) {
-    throw brought("readOnly", 'Option "readOnly" is true beside an open database, which was opened without it.');
+    throw brought("readOnly", 'Option "readOnly" is true, but it has no effect on a database that is already open.');
   }
   return prepareConnection(handle, options);
 }
