@@ -6,6 +6,7 @@ import { Command } from "@langchain/langgraph";
 import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
 import { rotateKeys } from "../../src/maintenance/index";
 import { internalsOf } from "../../src/testing-internal";
+import { LEFT } from "../../src/turns/process-identity";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { SideEffects } from "../support/run-world";
@@ -423,7 +424,10 @@ describe("workers", () => {
     await arrived;
     at.saver.close();
     expect(await run).toMatchObject({ code: "STORE_CLOSED" });
-    expect(ids((await world(undefined, {}, at.path).runner.recover()).resumed)).toEqual(["t"]);
+    const next = world(undefined, {}, at.path);
+    // On record, not only in this process: others recover it although this one lives on.
+    expect(await internalsOf(next.saver).store.listRuns("t")).toEqual([expect.objectContaining({ beatAt: LEFT })]);
+    expect(ids((await next.runner.recover()).resumed)).toEqual(["t"]);
   });
 
   test("S9.4 recoveries reports each thread when there is something new, until its signal is aborted or its saver drains", async () => {

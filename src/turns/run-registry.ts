@@ -524,7 +524,8 @@ export class RunRegistry {
 
   /** The run is over from here on, even if its row can't be removed now. */
   async #unmark(threadId: string, thread: ActiveThread): Promise<void> {
-    const isUnmarked = (await thread.unmarked) === true;
+    // Without that there's no await before the row is handed in: `close` closes the store right after.
+    const isUnmarked = thread.unmarked !== undefined && (await thread.unmarked);
     runsOfThisProcess.delete(thread.rowId);
     if (isUnmarked) return;
     const { end, started, marked, rowId, takenOver } = thread;
