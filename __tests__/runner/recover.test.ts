@@ -430,6 +430,25 @@ describe("workers", () => {
     expect(ids((await next.runner.recover()).resumed)).toEqual(["t"]);
   });
 
+  test("S9.4 the mark of a run whose end can't be saved is removed as soon as the database answers again", async () => {
+    const at = world(broken);
+    const { store } = internalsOf(at.saver);
+    const { endRun } = store;
+    let refused = 0;
+    store.endRun = () => {
+      refused += 1;
+      throw new Error("no route to host");
+    };
+    await expect(at.runner.invoke(input, { threadId: "t" })).rejects.toThrow("out of paper");
+    expect(refused).toBe(1);
+    expect(await store.listRuns("t")).toHaveLength(1);
+    store.endRun = endRun;
+    for (let tries = 0; tries < 100 && (await store.listRuns("t")).length > 0; tries += 1)
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(await store.listRuns("t")).toEqual([]);
+    expect(await world(undefined, {}, at.path).runner.recover()).toMatchObject({ resumed: [], skipped: [] });
+  });
+
   test("S9.4 recoveries reports each thread when there is something new, until its signal is aborted or its saver drains", async () => {
     const at = world((threadId) => threadId === "bad" && broken());
     await crashed(at, "good", "bad");
