@@ -257,6 +257,22 @@ describe("tries", () => {
     expect(await at.saver.turns.stuck()).toEqual([]);
   });
 
+  test("S9.4 a thread that a person finishes while a worker looks at it isn't given up", async () => {
+    const at = world(broken);
+    await crashed(at, "t");
+    await at.runner.recover({ waitMs: 0, tries: 2 });
+    await crash(at.saver, "t");
+    const { store } = internalsOf(at.saver);
+    const { saveRecovery } = store;
+    store.saveRecovery = async (...args) => {
+      await stepRunner(at.saver, at.ledger).resume({ threadId: "t" });
+      return saveRecovery(...args);
+    };
+    expect((await at.runner.recover({ waitMs: 0, tries: 1 })).givenUp).toEqual([]);
+    expect(at.ledger.count("t c")).toBe(1);
+    expect(await at.saver.turns.stuck()).toEqual([]);
+  });
+
   test("S9.4 includeStuck tries given-up threads again, with all their tries", async () => {
     const at = world(broken);
     await crashed(at, "t", "u");
