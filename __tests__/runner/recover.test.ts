@@ -6,7 +6,6 @@ import { Command } from "@langchain/langgraph";
 import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
 import { rotateKeys } from "../../src/maintenance/index";
 import { internalsOf } from "../../src/testing-internal";
-import { LEFT } from "../../src/turns/process-identity";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { SideEffects } from "../support/run-world";
@@ -442,7 +441,7 @@ describe("workers", () => {
     expect(await run).toMatchObject({ code: "STORE_CLOSED" });
     const next = world(undefined, {}, at.path);
     // On record, not only in this process: others recover it although this one lives on.
-    expect(await internalsOf(next.saver).store.listRuns("t")).toEqual([expect.objectContaining({ beatAt: LEFT })]);
+    expect(await internalsOf(next.saver).store.listRuns("t")).toEqual([expect.objectContaining({ beatAt: -1 })]);
     expect(ids((await next.runner.recover()).resumed)).toEqual(["t"]);
   });
 
