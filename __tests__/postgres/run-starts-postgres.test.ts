@@ -1,7 +1,8 @@
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { Client } from "pg";
-import { setRoundTripHook } from "../../src/testing-internal";
+import { internalsOf, setRoundTripHook, thisProcess } from "../../src/testing-internal";
 import { schemaAt } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
 
@@ -123,6 +124,25 @@ test("S9.4 LEASE_LOST: a run on a new thread loses its lease before its first sa
   expect(await refusal(at.run("own"))).toMatchObject({ code: "LEASE_LOST" });
   expect([...(await at.saver.listThreads())]).toEqual([]);
   await at.close();
+});
+
+test("S9.4 LEASE_LOST: a run loses its lease on a new thread, which somebody else in its process then begins", async () => {
+  const { saver, others, close } = world();
+  const here = internalsOf(saver).store;
+  const row = { threadId: "t", ...thisProcess(), startedAt: new Date().toISOString(), beatAt: 1 };
+  await here.beginRun({ ...row, runId: "mine" }, () => []);
+  await internalsOf(others).store.beginRun({ ...row, runId: "theirs" }, (runs) => [...runs]);
+  // By hand, so without a lease.
+  const checkpoint = { ...emptyCheckpoint(), id: "1f0e0000-0000-6000-8000-000000000000" };
+  await saver.put({ configurable: { thread_id: "t", checkpoint_ns: "" } }, checkpoint, {
+    source: "input",
+    step: -1,
+    parents: {},
+  });
+  expect(await refusal(Promise.resolve(here.checkLease({ runId: "mine", threadId: "t" }, "boundary")))).toMatchObject({
+    code: "LEASE_LOST",
+  });
+  await close();
 });
 
 test("S4.7 CHECKPOINT_NOT_FOUND: a thread is rewound between the start of a run and its first save", async () => {

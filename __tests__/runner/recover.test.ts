@@ -256,6 +256,22 @@ describe("tries", () => {
     expect(await at.saver.turns.stuck()).toEqual([]);
   });
 
+  test("S9.4 a thread that a person finishes while a worker looks at it isn't given up", async () => {
+    const at = world(broken);
+    await crashed(at, "t");
+    await at.runner.recover({ waitMs: 0, tries: 2 });
+    await crash(at.saver, "t");
+    const { store } = internalsOf(at.saver);
+    const { saveRecovery } = store;
+    store.saveRecovery = async (...args) => {
+      await stepRunner(at.saver, at.ledger).resume({ threadId: "t" });
+      return saveRecovery(...args);
+    };
+    expect((await at.runner.recover({ waitMs: 0, tries: 1 })).givenUp).toEqual([]);
+    expect(at.ledger.count("t c")).toBe(1);
+    expect(await at.saver.turns.stuck()).toEqual([]);
+  });
+
   test("S9.4 includeStuck tries given-up threads again, with all their tries", async () => {
     const at = world(broken);
     await crashed(at, "t", "u");
@@ -423,7 +439,29 @@ describe("workers", () => {
     await arrived;
     at.saver.close();
     expect(await run).toMatchObject({ code: "STORE_CLOSED" });
-    expect(ids((await world(undefined, {}, at.path).runner.recover()).resumed)).toEqual(["t"]);
+    const next = world(undefined, {}, at.path);
+    // On record, not only in this process: others recover it although this one lives on.
+    expect(await internalsOf(next.saver).store.listRuns("t")).toEqual([expect.objectContaining({ beatAt: -1 })]);
+    expect(ids((await next.runner.recover()).resumed)).toEqual(["t"]);
+  });
+
+  test("S9.4 the mark of a run whose end can't be saved is removed as soon as the database answers again", async () => {
+    const at = world(broken);
+    const { store } = internalsOf(at.saver);
+    const { endRun } = store;
+    let refused = 0;
+    store.endRun = () => {
+      refused += 1;
+      throw new Error("no route to host");
+    };
+    await expect(at.runner.invoke(input, { threadId: "t" })).rejects.toThrow("out of paper");
+    expect(refused).toBe(1);
+    expect(await store.listRuns("t")).toHaveLength(1);
+    store.endRun = endRun;
+    for (let tries = 0; tries < 100 && (await store.listRuns("t")).length > 0; tries += 1)
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(await store.listRuns("t")).toEqual([]);
+    expect(await world(undefined, {}, at.path).runner.recover()).toMatchObject({ resumed: [], skipped: [] });
   });
 
   test("S9.4 recoveries reports each thread when there is something new, until its signal is aborted or its saver drains", async () => {

@@ -331,13 +331,16 @@ class Recovery {
     const { error } = failureOf(row.failure);
     const failure: Failure = { taskId, nodeName: lastOf(status.inFlight) ?? lastOf(status.failed), error };
     const text = failureText(failure, true);
-    const { tries, progress } = row;
-    await this.#internals.store.saveRecovery(
+    const { tries, progress, triedAt } = row;
+    const isSaved = await this.#internals.store.saveRecovery(
       threadId,
       { tries, progress, waitMs: 0, failure: text, givenUp: true },
       undefined,
       this.#internals.now(),
+      { tries, triedAt },
     );
+    // Somebody has taken care of it since.
+    if (!isSaved) return;
     const stuck = toStuck({ ...row, failure: text, triedAt: this.#internals.now() });
     this.#internals.logger.error(
       { threadId, node: stuck.nodeName, tries },

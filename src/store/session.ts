@@ -131,8 +131,12 @@ export class Session {
     if (guards !== undefined && this.sealing.keyId !== undefined) yield* this.run(guards.setting, `key:${this.sealing.keyId}`);
   }
 
-  /** Remembers a thread whose row the current transaction has written for the first time. */
+  /**
+   * Remembers a thread whose row the current transaction has written for the first time. What is known of leases from before then may
+   * have changed: no row of the thread told.
+   */
   made(key: ThreadState, row: WrittenThread): void {
+    if (this.engine.dialect.guards !== undefined) this.forgetLeases(key.threadId);
     this.#made.set(key, row);
     this.remember(key);
   }

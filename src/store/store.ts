@@ -915,6 +915,8 @@ export interface Store {
   /**
    * Records what a try came to.
    * @param lease of its run; undefined if that killed its process
+   * @param seen what was recorded when the thread was looked at; if that has changed, nothing is saved
+   * @returns whether it was saved
    * @throws {TurnsError} LEASE_LOST
    */
   saveRecovery(
@@ -922,7 +924,8 @@ export interface Store {
     tried: RecoveryTry & Pick<RecoveryRow, "failure" | "givenUp">,
     lease: Lease | undefined,
     at: number,
-  ): Awaitable<void>;
+    seen?: RecoveryClaim["seen"],
+  ): Awaitable<boolean>;
   /** Nothing is left to recover: forgets these runs, and what is recorded of recovering the thread. */
   endRecovery(threadId: string, runIds: readonly string[]): Awaitable<void>;
   recoveryOf(threadId: string, at: number): Awaitable<RecoveryRow | undefined>;

@@ -29,6 +29,8 @@ const later = setTimeout;
 const atEndOfMacrotask = setImmediate;
 /** How many given-up runs are remembered. */
 const MAX_LAPSED = 1_000;
+/** How long to wait before a row that couldn't be removed is tried again, from the first time to the last. */
+const REMOVE_AGAIN_MS = { first: 500, most: 30_000 };
 /** A heartbeat time that lets anybody take the thread. */
 const FOR_THE_TAKING = 0;
 
@@ -524,18 +526,35 @@ export class RunRegistry {
 
   /** The run is over from here on, even if its row can't be removed now. */
   async #unmark(threadId: string, thread: ActiveThread): Promise<void> {
-    const isUnmarked = (await thread.unmarked) === true;
+    // Without that there's no await before the row is handed in: `close` closes the store right after.
+    const isUnmarked = thread.unmarked !== undefined && (await thread.unmarked);
     runsOfThisProcess.delete(thread.rowId);
     if (isUnmarked) return;
     const { end, started, marked, rowId, takenOver } = thread;
     // Who only looked at a thread, and was refused, leaves it to recovery as it was.
     const isLeft = marked && (end === "left" ? started || takenOver : end === "failed" && !started && takenOver);
     const ran = started && (end === "succeeded" || end === "failed") ? { threadId, succeeded: end === "succeeded" } : undefined;
-    await this.#keep(threadId, async () => {
+    const removed = async (told = ran): Promise<void> => {
       if (!this.#store.open) return;
       if (isLeft) await this.#store.beatRuns([rowId], LEFT);
-      else await this.#store.endRun(rowId, "now", ran);
+      else await this.#store.endRun(rowId, "now", told);
+    };
+    let isDone = false;
+    await this.#keep(threadId, async () => {
+      await removed();
+      isDone = true;
     });
+    // Else it would keep the thread from others while this process lives, and recovery would resume it later.
+    if (!isDone && marked) this.#removeLater(async () => removed(undefined));
+  }
+
+  /** The database couldn't be reached. What recovery has recorded meanwhile stays. */
+  #removeLater(removed: () => Promise<void>, waitMs = REMOVE_AGAIN_MS.first): void {
+    if (!this.#store.open) return;
+    const again = (): void => {
+      removed().catch(() => this.#removeLater(removed, Math.min(waitMs * 2, REMOVE_AGAIN_MS.most)));
+    };
+    later(again, waitMs).unref();
   }
 
   #check(): void {

@@ -61,11 +61,9 @@ export function* beginRecovery(
   if (runs.some(({ runId }) => runId === run.runId)) return true;
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return false;
-  const raw = yield* session.get<RawRecovery>(OF_THREAD, key.thread);
-  const recorded = raw && RECOVERY_ROWS.parse(session.sealing, threadId, raw);
-  const isSame = recorded?.tries === seen?.tries && recorded?.triedAt === seen?.triedAt;
+  const recorded = yield* recordedOf(session, key);
   const isLost = seen !== undefined || runs.some(({ runId }) => runIds.includes(runId));
-  if (!isSame || !isLost) return false;
+  if (!isAsSeen(recorded, seen) || !isLost) return false;
   const dead = guard(runs, yield* unfinishedRewind(session, threadId));
   yield* clearRuns(session, dead);
   if (dead.length > 0) yield* showInThread(session, threadId);
@@ -78,6 +76,8 @@ export function* beginRecovery(
 /**
  * Records what a try came to.
  * @param lease of the run that has tried; undefined for a thread whose last try killed its process
+ * @param seen what was recorded when the thread was looked at
+ * @returns false if that has changed since, or the thread is gone
  * @throws {TurnsError} LEASE_LOST
  */
 export function* saveRecovery(
@@ -86,10 +86,25 @@ export function* saveRecovery(
   tried: RecoveryTry & Pick<RecoveryRow, "failure" | "givenUp">,
   lease: Lease | undefined,
   at: number,
-): Program<void> {
+  seen?: RecoveryClaim["seen"],
+): Program<boolean> {
+  // As who claims the thread.
+  yield* session.lock(threadId);
   const key = yield* threadKey(session, threadId);
   yield* checkLease(session, lease);
-  if (key !== undefined) yield* save(session, key, tried, at);
+  if (key === undefined || (seen !== undefined && !isAsSeen(yield* recordedOf(session, key), seen))) return false;
+  yield* save(session, key, tried, at);
+  return true;
+}
+
+function* recordedOf(session: Session, { thread, threadId }: ThreadState): Program<StoredRecovery | undefined> {
+  const raw = yield* session.get<RawRecovery>(session.locking(OF_THREAD), thread);
+  return raw && RECOVERY_ROWS.parse(session.sealing, threadId, raw);
+}
+
+/** Whether nobody has tried the thread since, or brought it to its end. */
+function isAsSeen(recorded: StoredRecovery | undefined, seen: RecoveryClaim["seen"]): boolean {
+  return recorded?.tries === seen?.tries && recorded?.triedAt === seen?.triedAt;
 }
 
 /**

@@ -200,6 +200,7 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
   if (key !== undefined) return key;
   const created = yield* createThread(session, threadId, createdAt);
   created.facts.deletion = grave ?? null;
+  rememberLease(session, entry.lease);
   return created;
 }
 
@@ -224,7 +225,13 @@ function* enterAwaited(
   }
   const key = yield* insertEmpty(session, thread, threadId, createdAt);
   key.facts.deletion = null;
+  rememberLease(session, lease);
   return key;
+}
+
+/** Checked by the current transaction, which has begun the thread since. */
+function rememberLease(session: Session, lease: Lease | undefined): void {
+  if (lease !== undefined) session.leases.set(lease.runId, lease.threadId);
 }
 
 function isHeld(session: Session, lease: Lease | undefined): boolean {
