@@ -24,6 +24,15 @@ async function rewoundWhileRunning(
   );
 }
 
+/** With "async" a checkpoint of the run may still be on its way; then the rewind asks to be called again. */
+async function rewoundBy(saver: TurnSaver): Promise<void> {
+  const request = { threadId: "thread", toTask: "zero" };
+  await saver.rewind(request).catch(async (error: unknown) => {
+    expect(error).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+    await saver.rewind(request);
+  });
+}
+
 describe("a run that continues while its thread is rewound", () => {
   const pruned = async (saver: TurnSaver) => saver.prune({ threadId: "thread", keepLast: 9 });
   const cases = (["sync", "async", "exit"] as const).flatMap((durability) =>
@@ -36,7 +45,7 @@ describe("a run that continues while its thread is rewound", () => {
     let left: unknown;
     const run = rewoundWhileRunning(own, one.durability, async () => {
       if (one.isPruned) await pruned(other);
-      await other.rewind({ threadId: "thread", toTask: "zero" });
+      await rewoundBy(other);
       left = await seenBy(other);
     });
     await expect(run).rejects.toMatchObject(REFUSED);
