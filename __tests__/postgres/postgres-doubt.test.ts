@@ -7,7 +7,7 @@ import { isCommit, isCommitAnswer, type Message } from "../support/postgres/mess
 import { type Fate, PostgresProxy } from "../support/postgres/proxy";
 import { quiet } from "../support/s1-tools";
 
-/** A commit whose answer was lost: what the database has is found out, whatever the commit was about and whoever writes meanwhile. */
+/** A commit whose answer was lost: what the database has is found out, no matter what the commit was about and who else writes meanwhile. */
 const direct = process.env["TURNS_PG_DIRECT_URL"]!;
 const schema = schemaAt("doubt");
 const savers: PostgresTurnSaver[] = [];
