@@ -35,7 +35,7 @@ module.exports = {
       name: "src-imports-declared-dependencies-only",
       severity: "error",
       comment: "What ships imports dependencies and peer dependencies, never what only a developer has.",
-      from: { path: "^src/", pathNot: "^src/cli/" },
+      from: { path: "^src/", pathNot: "^src/(cli|viewer/page)/" },
       to: {
         dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"],
         dependencyTypesNot: ["npm", "npm-peer", "type-only"],
@@ -52,6 +52,19 @@ module.exports = {
         dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"],
         dependencyTypesNot: ["npm", "npm-peer", "type-only"],
       },
+    },
+    {
+      name: "the-page-is-built-apart",
+      severity: "error",
+      comment: "The page of `turns web` runs in a browser: of the rest it knows the types of the answers, and two libraries.",
+      from: { path: "^src/viewer/page/" },
+      to: { path: ".", pathNot: "^src/viewer/(page/|api\\.ts$)|node_modules/(preact|@dagrejs/dagre)/" },
+    },
+    {
+      name: "nobody-knows-the-page",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/viewer/page/" },
+      to: { path: "^src/viewer/page/" },
     },
     {
       name: "nobody-knows-the-program",
@@ -127,8 +140,9 @@ module.exports = {
     {
       name: "nobody-below-knows-the-runner",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(runner/|testing/|inspection/|cli/|(graph-runner|index)\\.ts$)" },
-      to: { path: "^src/(runner/|graph-runner\\.ts$)" },
+      from: { path: "^src/", pathNot: "^src/(runner/|testing/|inspection/|cli/|viewer/|(graph-runner|index)\\.ts$)" },
+      comment: "Types may be named: /maintenance exports those of recovery.",
+      to: { path: "^src/(runner/|graph-runner\\.ts$)", dependencyTypesNot: ["type-only"] },
     },
     {
       name: "rewind-and-integrity-know-no-saver",

@@ -10,7 +10,7 @@ export default defineConfig(
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
 
   {
-    files: ["**/*.ts"],
+    files: ["**/*.ts", "**/*.tsx"],
     extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
@@ -55,6 +55,11 @@ export default defineConfig(
         { selector: "TSEnumDeclaration", message: "Use a union of string literals." },
       ],
     },
+  },
+  // The page runs in a browser and is built apart: it has a tsconfig.json of its own.
+  {
+    files: ["src/viewer/page/**/*.{ts,tsx}"],
+    rules: { "no-restricted-globals": "off", eqeqeq: ["error", "always", { null: "ignore" }] },
   },
   { files: ["src/cli/**/*.ts", "src/logger.ts"], rules: { "no-console": "off" } },
   // It has to find the program beside it, in either build, and says there how.

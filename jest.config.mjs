@@ -7,7 +7,9 @@ export default {
   modulePathIgnorePatterns: ["<rootDir>/dist/", "<rootDir>/.tmp/"],
   setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts", "<rootDir>/__tests__/setup/seed.ts"],
   testTimeout: 30_000,
-  maxWorkers: 2,
+  // One more than the two cores that everything is timed on: the tests wait for disks and child processes a third of their time.
+  maxWorkers: 3,
+  testSequencer: "<rootDir>/__tests__/setup/slow-first.mjs",
 
   transform: {
     "^.+\\.ts$": [
@@ -29,8 +31,8 @@ export default {
   },
 
   // Measured with --coverage only, so a single suite can be run by itself.
-  // Without what runs on PostgreSQL, or in the program `turns` alone: other lanes and other processes run it.
-  collectCoverageFrom: ["src/**/*.ts", "!src/{cli,inspection,postgres,store/postgres}/**", "!src/store/ops/inspect.ts"],
+  // Without what runs on PostgreSQL, or in the program `turns` and its page alone: other lanes and other processes run it.
+  collectCoverageFrom: ["src/**/*.ts", "!src/{cli,inspection,postgres,store/postgres,viewer}/**", "!src/store/ops/inspect.ts"],
   coveragePathIgnorePatterns: ["/node_modules/", "\\.generated\\.ts$", "\\.d\\.ts$"],
   coverageReporters: ["text", "lcov", "json-summary"],
   coverageThreshold: {

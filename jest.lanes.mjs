@@ -1,20 +1,29 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** Suites that the short lane leaves out: they prove what is shipped, or how things are after hours. Each of their requirements has another test. */
-export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "docs/package", "docs/testing"];
+/** Suites that the short lane leaves out: they prove what is shipped, or take minutes. Each of their requirements has another test there. */
+export const LONG_ONLY = [
+  ...["crash/long-life", "docs/examples", "docs/nextjs", "docs/package", "docs/testing"],
+  ...["cli/large-file", "cli/moving-commands", "cli/running-commands", "cli/terminal"],
+  ...["integrity/corruption", "langgraph/time-travel"],
+  ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
+];
 
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
 export const POSTGRES_SUITES = [
   "postgres/*",
   "cli/command-line",
+  "cli/moving-commands",
+  "cli/running-commands",
   "concurrency/lease",
   "concurrency/rewound-runs.property",
+  "crash/clock",
   "crash/crash-matrix",
   "crash/recover-storm",
   "differential/*",
-  "drain/drain",
+  "drain/*",
   "effects/*",
+  "integrity/verify",
   "langgraph/conformance",
   "langgraph/d*",
   "langgraph/langgraph-newest",
@@ -23,8 +32,9 @@ export const POSTGRES_SUITES = [
   "langgraph/stable-subgraph-resume",
   "langgraph/task-path",
   "moving/*",
-  "retention/tombstones",
+  "retention/{keep-tasks,retention,tombstones}",
   "rewind/*",
+  "runner/drift-effects",
   "runner/fingerprint-drift",
   "runner/recover",
   "runner/requirements-*",
@@ -32,7 +42,8 @@ export const POSTGRES_SUITES = [
   "runner/ways-on",
   "s1/*",
   "transactions/*",
-  "turns/{attempts,follow,handoffs,lost-runs,other-threads,ownership,redaction,run-starts,seen-checkpoints,tokens,tracing,turns}",
+  "turns/{attempts,follow,handoffs,lost-runs,other-threads,ownership,redaction,refusals,run-starts,seen-checkpoints,run-marks,tokens,tracing,turns}",
+  "viewer/{api,live,security,writes}",
 ];
 
 /** They run there only in the long lane, because they take minutes. */
@@ -40,10 +51,36 @@ export const POSTGRES_LONG_SUITES = [
   "concurrency/stale-facts.property",
   "crash/clock.property",
   "crash/torture-crash",
+  "encryption/*",
+  "langgraph/repairs",
   "langgraph/time-travel",
   "report/*",
   "retention/large-threads",
+  "store/threads",
   "values/*",
+];
+
+/** Suites that take a minute or more in one of the lanes, the slowest first. */
+export const SLOW = [
+  ...[
+    "cli/large-file",
+    "viewer/journeys",
+    "docs/package",
+    "langgraph/delta-order",
+    "cli/command-line",
+    "differential/differential",
+  ],
+  ...["cli/terminal", "cli/running-commands", "cli/moving-commands", "concurrency/stale-facts.property", "crash/recover-storm"],
+  ...["crash/crash-matrix", "postgres/postgres-machines", "postgres/postgres-storms", "rewind/rewind", "retention/retention"],
+  ...[
+    "integrity/corruption",
+    "integrity/verify",
+    "effects/effects-crash",
+    "moving/move-crash",
+    "store/hostile-engine",
+    "store/threads",
+  ],
+  ...["viewer/open-page", "viewer/hostile-content", "langgraph/repairs", "rewind/compensation-crash", "values/values.property"],
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);

@@ -20,4 +20,5 @@ export default {
   setupFilesAfterEnv: [...base.setupFilesAfterEnv, "<rootDir>/__tests__/setup/postgres.ts"],
   reporters: ["default", "<rootDir>/__tests__/setup/postgres-skipped.cjs"],
   coverageThreshold: undefined,
+  testTimeout: 120_000,
 };

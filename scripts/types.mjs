@@ -1,13 +1,17 @@
 /**
  * Writes the declarations of the entries into `dist/`: one file per module in `dist/types/`, under its own name, and one per entry. Each has
- * a twin for CommonJS (`.d.cts`).
+ * a twin for CommonJS (`.d.cts`), without comments: they would be 4 % of the package.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import ts from "typescript";
 import { declarations, ROOT, textOf } from "./declarations.mjs";
 
 const DIST = join(ROOT, "dist");
 const TWINS = { "d.ts": "js", "d.cts": "cjs" };
+
+const printer = ts.createPrinter({ removeComments: true });
+const withoutComments = (text) => printer.printFile(ts.createSourceFile("types.d.ts", text, ts.ScriptTarget.Latest));
 
 const { entries, modules } = declarations();
 rmSync(join(DIST, "types"), { recursive: true, force: true });
@@ -15,7 +19,8 @@ for (const [extension, script] of Object.entries(TWINS)) {
   for (const [module, kept] of modules) {
     const file = join(DIST, "types", `${module}.${extension}`);
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, textOf(module, kept, script));
+    const text = textOf(module, kept, script);
+    writeFileSync(file, extension === "d.cts" ? withoutComments(text) : text);
   }
   for (const { name, exports } of entries) {
     const lines = exports.map(({ name: exported, declared, module, isValue }) => {

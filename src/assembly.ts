@@ -3,7 +3,8 @@ import { EffectContent } from "./effects/content";
 import { Effects } from "./effects/effects";
 import { EffectJournal } from "./effects/journal";
 import { SaverEmitter } from "./events";
-import type { Internals } from "./internals";
+import { type Internals, internalsOf } from "./internals";
+import { isSaver } from "./known-savers";
 import type { ResolvedOptions } from "./options";
 import { RetentionControl } from "./retention/control";
 import { Names } from "./retention/names";
@@ -79,6 +80,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
     ...journaled,
+    isOf: (saver) => isSaver(saver) && internalsOf(saver as object).store === store,
     attemptOf: (runId, nodeTaskId) => recorder.liveAttemptOf(runId, nodeTaskId),
     namesOf,
   });

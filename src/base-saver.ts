@@ -33,7 +33,7 @@ import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { type RewindParts, type Rewinds, rewound } from "./rewind/rewinds";
 import { rewindThread } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
-import { addressOf, checkedArgument, configurableOf, runAround } from "./run-config";
+import { type Address, addressOf, checkedArgument, configurableOf, runAround } from "./run-config";
 import type { Saving } from "./saving";
 import { copyThread } from "./thread-copying";
 import type { Page, PageOptions } from "./page";
@@ -126,7 +126,10 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.#beginnings = parts.beginnings;
     this.#saving = parts.saving;
     this.#seen = parts.seen;
-    keepInternals(this, { ...internalsFrom(parts, options), readHead: (head) => readListed(this.#tupleParts(), head) });
+    keepInternals(this, {
+      ...internalsFrom(parts, options),
+      readHead: (head, wanted) => readListed(this.#tupleParts(), head, wanted),
+    });
     this.#draining = parts.draining;
     if (!options.readOnly) this.#space.tidy();
   }
@@ -168,6 +171,16 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#runNames.remember(config, at);
     const isStart = this.#beginnings.isOne(config, at);
+    // A drain refuses the run's next step, but doesn't close the database in the middle of its start.
+    const read = isStart ? this.#draining.keepOpen() : undefined;
+    try {
+      return await this.#tupleAt(config, at, isStart);
+    } finally {
+      read?.();
+    }
+  }
+
+  async #tupleAt(config: RunnableConfig, at: Address, isStart: boolean): Promise<CheckpointTuple | undefined> {
     const isNewest = at.ns === "" && at.checkpointId === undefined;
     const start = isStart && isNewest ? this.#runs.foundAt(at.threadId) : undefined;
     if (isStart) {

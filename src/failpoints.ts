@@ -44,8 +44,8 @@ export interface FailpointDetails {
 /** Called at each failpoint that is reached. */
 export type FailpointHandler = (point: Failpoint, details: FailpointDetails) => void;
 
-/** On globalThis, so that every subpath and every copy of this package (ESM beside CommonJS) sees the same handler. */
-const KEY = Symbol.for("langgraph-checkpoint-turns.failpoints");
+/** The key on globalThis, so that every subpath and every copy of this package (ESM beside CommonJS) sees the same handler. */
+export const FAILPOINTS: unique symbol = Symbol.for("langgraph-checkpoint-turns.failpoints");
 
 /**
  * Calls the test's handler, if there is one. The handler may kill the process, or throw: then the commit (or the function) fails
@@ -54,15 +54,15 @@ const KEY = Symbol.for("langgraph-checkpoint-turns.failpoints");
  * @param details called only if there is a handler
  */
 export function failpoint(point: Failpoint, details?: () => FailpointDetails): void {
-  const handler = (globalThis as Record<symbol, unknown>)[KEY] as FailpointHandler | undefined;
+  const handler = (globalThis as Record<symbol, unknown>)[FAILPOINTS] as FailpointHandler | undefined;
   if (handler !== undefined) handler(point, details?.() ?? {});
 }
 
 /** Sets or removes the one handler of this process. @returns the previous handler */
 export function setFailpointHandler(handler: FailpointHandler | undefined): FailpointHandler | undefined {
   const holder = globalThis as Record<symbol, unknown>;
-  const former = holder[KEY] as FailpointHandler | undefined;
-  if (handler === undefined) delete holder[KEY];
-  else holder[KEY] = handler;
+  const former = holder[FAILPOINTS] as FailpointHandler | undefined;
+  if (handler === undefined) delete holder[FAILPOINTS];
+  else holder[FAILPOINTS] = handler;
   return former;
 }

@@ -44,7 +44,8 @@ import { settledBy, statusOf, type StatusParts } from "./runner/status";
 import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
 import { effectsOfRun, type EffectsOfRun, isResume, repeats, unfinishedOf, unfinishedWork } from "./runner/last-run";
-import { BaseTurnSaver } from "./base-saver";
+import type { BaseTurnSaver } from "./base-saver";
+import { isSaver } from "./known-savers";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
 import type { Release, RunEnd } from "./turns/run-registry";
@@ -564,7 +565,7 @@ function endBy(error: unknown): RunEnd {
 }
 
 function saverOf(pregel: PregelLike): BaseTurnSaver {
-  if (pregel.checkpointer instanceof BaseTurnSaver) return pregel.checkpointer;
+  if (isSaver(pregel.checkpointer)) return pregel.checkpointer as BaseTurnSaver;
   throw new TurnsError("INVALID_GRAPH", {
     problem: `The graph of a GraphRunner must be compiled with a TurnSaver; its checkpointer is ${describe(pregel.checkpointer)}.`,
     remedy: "Compile it with builder.compile({ checkpointer: TurnSaver.fromPath(path) }).",

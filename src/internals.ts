@@ -5,7 +5,7 @@ import { isSaver, knownSavers } from "./known-savers";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
-import type { CheckpointHead, LastRun, Lease, RecoveryClaim, Store } from "./store/store";
+import type { CheckpointHead, LastRun, Lease, RecoveryClaim, Store, WantedWrites } from "./store/store";
 import type { RecordedGraph } from "./turns/attached-graph";
 import type { Release } from "./turns/run-registry";
 
@@ -53,7 +53,7 @@ export interface Internals {
   /** `saver.rewinds.toCheckpoint` for a caller that has reserved the thread and isn't running anything on it. */
   rewindToCheckpoint(request: CheckpointRewindRequest, undos: Undos | undefined): Promise<RewindReport>;
   /** Reads a listed checkpoint, or only those of its channels that the head names. Undefined if it was deleted meanwhile. */
-  readHead(head: CheckpointHead): Promise<CheckpointTuple | undefined>;
+  readHead(head: CheckpointHead, wanted: WantedWrites): Promise<CheckpointTuple | undefined>;
   /** How many rewinds of a thread were started or done for a reason. */
   countRewinds(threadId: string, reason: string): Promise<number>;
 }

@@ -58,8 +58,8 @@ import { isRecorded, type TurnRecorder } from "./turns/recorder";
 import type { Redaction } from "./turns/redaction";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
-import { toPublicTurn, withoutBookkeeping } from "./turns/turn";
-import { reportLostTurn } from "./turns/turn-log";
+import { withoutBookkeeping } from "./turns/turn";
+import { reportLostTurn, reportTurn } from "./turns/turn-log";
 import { namingChannel, type Values } from "./values";
 
 export interface SavingParts {
@@ -148,8 +148,10 @@ export class Saving {
       this.#missing.delete(at);
       this.#parts.runs.touch(threadId);
       const { step, source } = metadata;
-      this.#parts.events.emit("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
-      for (const action of actions) this.#parts.events.emit("turn", toPublicTurn(action));
+      const { events } = this.#parts;
+      if (events.listenerCount("checkpoint") > 0)
+        events.emit("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+      for (const action of actions) reportTurn(events, action);
       this.#report(threadId, lost);
       if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
@@ -253,7 +255,7 @@ export class Saving {
       // Its checkpoint exists and had only been forgotten.
       if (isEarly && turn !== undefined) this.#early.take(at);
       this.#parts.runs.touch(at.threadId);
-      if (turn !== undefined) this.#parts.events.emit("turn", toPublicTurn(turn));
+      if (turn !== undefined) reportTurn(this.#parts.events, turn);
       this.#report(at.threadId, lost);
     } catch (error) {
       const held = this.#saveFailed(config, { ...at, nodeTaskId }, error);

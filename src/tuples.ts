@@ -24,6 +24,7 @@ import {
   type Store,
   type StoredCheckpoint,
   type StoredWrites,
+  type WantedWrites,
 } from "./store/store";
 import { StaleMemory, type Values } from "./values";
 
@@ -49,9 +50,13 @@ export async function readTuple(parts: TupleParts, at: Address, start?: FoundAtS
 }
 
 /** Reads a listed checkpoint; undefined if it was deleted meanwhile. */
-export async function readListed(parts: TupleParts, head: CheckpointHead): Promise<CheckpointTuple | undefined> {
+export async function readListed(
+  parts: TupleParts,
+  head: CheckpointHead,
+  wanted: WantedWrites = "all",
+): Promise<CheckpointTuple | undefined> {
   return freshly(parts.values, head.threadId, async (remembered) => {
-    const stored = await parts.store.hydrate(head, remembered);
+    const stored = await parts.store.hydrate(head, remembered, wanted);
     return stored === undefined ? undefined : toTuple(parts, stored, false, remembered);
   });
 }

@@ -2,7 +2,8 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import path from "node:path";
 
-const ROOT = path.join(__dirname, "..", "..");
+/** Tests and scripts start here. */
+const ROOT = process.cwd();
 let folder: string | undefined;
 
 /** Builds the program as `npm run build` does, without what it doesn't need. @returns its path */
@@ -16,9 +17,11 @@ export function builtProgram(): string {
   return path.join(folder, "cli.js");
 }
 
-afterAll(() => {
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
-});
+// Not where a script uses this.
+if (typeof afterAll === "function")
+  afterAll(() => {
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+  });
 
 export interface Told {
   code: number | null;

@@ -9,11 +9,13 @@ import { openSaver } from "../support/open-saver";
  */
 
 const Order = Annotation.Root({ ...MessagesAnnotation.spec, total: Annotation<number>, note: Annotation<string> });
-type Mode = "done" | "fails" | "asks" | "dies";
+type Mode = "done" | "fails" | "asks" | "dies" | "ships";
 
 const charge = defineEffect("cli-charge", {
   run: (input: { total: number }) => ({ receipt: `r-${input.total}` }),
-  undo: () => undefined,
+  undo: () => {
+    if (process.env["UNDO_FAILS"] === "1") throw new Error("the bank is closed");
+  },
 });
 
 function graphOf(saver: TurnSaver, mode: Mode) {
@@ -25,7 +27,7 @@ function graphOf(saver: TurnSaver, mode: Mode) {
     }))
     .addNode("charge", async ({ total }) => {
       if (mode === "fails") throw new Error("card declined");
-      if (mode === "dies") await effect("ship", () => process.kill(process.pid, "SIGKILL"));
+      if (mode === "dies" || mode === "ships") await effect("ship", () => process.kill(process.pid, "SIGKILL"));
       await charge({ total });
       return { total: total + 1 };
     })
@@ -46,6 +48,14 @@ async function runOn(saver: TurnSaver, threadId: string, taskId: string, mode: M
   await (mode === "fails" ? run.catch(() => undefined) : run);
 }
 
+/** What `--graph` names in tests: graphs that finish, fail and ask. */
+export const graph = (saver: TurnSaver) => graphOf(saver, "done");
+export const fails = (saver: TurnSaver) => graphOf(saver, "fails");
+export const asks = (saver: TurnSaver) => graphOf(saver, "asks");
+/** Meets the effect in doubt of the thread whose process was killed. */
+export const ships = (saver: TurnSaver) => graphOf(saver, "ships");
+export const notAGraph = 3;
+
 export async function makeThreads(saver: TurnSaver): Promise<void> {
   await runOn(saver, "finished", "first", "done", 1);
   await runOn(saver, "finished", "second", "done", 5);
@@ -53,6 +63,11 @@ export async function makeThreads(saver: TurnSaver): Promise<void> {
   await runOn(saver, "waiting", "only", "asks", 3);
 }
 
+/** In a process of its own, so that its graphs have the source that `--graph` finds. */
+if (process.argv[2] === "makes") {
+  const saver = openSaver(process.argv[3] ?? "");
+  void makeThreads(saver).then(() => saver.close());
+}
 if (process.argv[2] === "dies") {
   const saver = openSaver(process.argv[3] ?? "");
   void runOn(saver, "killed", "only", "dies", 4);

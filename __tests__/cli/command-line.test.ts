@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { childProgram } from "../support/child-program";
@@ -204,6 +204,32 @@ describe("each command", () => {
     });
   });
 
+  test("S10.1 turns web prints a link, answers with its cookie alone, and Ctrl-C ends it with 130", async () => {
+    const env = { ...process.env, NODE_OPTIONS: "" };
+    const child = spawn(process.execPath, [program, "web", ...place()], { env });
+    const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    try {
+      const link = await new Promise<string>((resolve, reject) => {
+        child.stdout.setEncoding("utf8").once("data", (text: string) => resolve(text.trim()));
+        void ended.then((code) => reject(new Error(`ended with ${code}: ${stderr}`)));
+      });
+      expect(link).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=/);
+      const threads = new URL("/api/threads", link);
+      expect((await fetch(threads)).status).toBe(401);
+      const entered = await fetch(link, { redirect: "manual" });
+      const cookie = entered.headers.get("set-cookie")?.split(";")[0] ?? "";
+      const answer = await fetch(threads, { headers: { cookie } });
+      expect({ status: answer.status, body: await answer.json() }).toMatchObject({ status: 200, body: { total: 4 } });
+      child.kill("SIGINT");
+      expect(await ended).toBe(130);
+      expect(stderr).toContain("Read-only. The link works once");
+    } finally {
+      child.kill("SIGKILL");
+    }
+  });
+
   const widths: readonly (readonly [string[]])[] = [
     [[]],
     [["status", "finished"]],
@@ -261,6 +287,22 @@ describe("conventions", () => {
     }
   });
 
+  test("S10.1 filters that exclude each other are refused, and so is the cursor of a thread that is gone", async () => {
+    const both = await turns(["effects", "killed", "--in-doubt", "--status", "failed"]);
+    expect(both).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--in-doubt and --status") });
+    const gone = await turns(["threads", "--cursor", "gone"]);
+    expect(gone).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("Start again without a cursor") });
+    const last = JSON.parse((await turns(["threads", "--sort", "id", "--cursor", "waiting"])).stdout);
+    expect(last).toMatchObject({ threads: [], cursor: null });
+  });
+
+  test("S10.1 an empty TURNS_SCHEMA is none", async () => {
+    const nowhere = "postgresql://127.0.0.1:1/nowhere";
+    const { stderr } = await told([process.execPath, program, "threads", "--db", nowhere], { env: { TURNS_SCHEMA: "" } });
+    expect(stderr).toContain("STORE_UNAVAILABLE");
+    expect(stderr).not.toContain("INVALID_OPTION");
+  });
+
   test("S10.1 a reader that closes the pipe is no error", () => {
     const line = `${JSON.stringify(process.execPath)} ${JSON.stringify(program)} grep . --jsonl ${place()
       .map((arg) => JSON.stringify(arg))
@@ -291,15 +333,67 @@ describe("conventions", () => {
     const own = (await turns(["log", "--help"])).stdout;
     expect(own.split("\n").slice(0, 4)).toEqual(["Examples:", ...Array(3).fill(expect.stringMatching(/^ {2}turns log /))]);
     for (const shell of ["bash", "zsh", "fish"]) expect((await turns(["completion", shell])).stdout).toContain("blame");
-    const bash = spawnSync(
-      "bash",
-      [
-        "-c",
-        `${(await turns(["completion", "bash"])).stdout}\nCOMP_WORDS=(turns bl); COMP_CWORD=1; _turns; echo "\${COMPREPLY[0]}"`,
-      ],
-      { encoding: "utf8" },
+    const script = (await turns(["completion", "bash"])).stdout;
+    const offered = (...words: string[]): string => {
+      const line = `${script}\nCOMP_WORDS=(turns ${words.join(" ")} ""); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _turns; echo "\${COMPREPLY[*]}"`;
+      const { stdout, stderr } = spawnSync("bash", ["-c", line], { encoding: "utf8" });
+      expect(stderr).toBe("");
+      return ` ${stdout.trim()} `;
+    };
+    expect(offered()).toContain(" blame ");
+    expect(offered("blame")).not.toContain(" blame ");
+    expect(offered("inbox")).toContain(" answer ");
+    expect(offered("keys")).toContain(" rotate ");
+    expect(offered("effect")).toContain(" resolve ");
+    expect(offered("agent.db", "inbox", "answer")).toContain(" --value ");
+    expect(offered("inbox", "answer")).not.toContain(" answer ");
+  });
+
+  /** Skipped where the shell isn't installed. */
+  const testIn = (shell: string) => (spawnSync(shell, ["--version"]).status === 0 ? test : test.skip);
+  const COMPLETED: readonly (readonly [typed: string, offered: string])[] = [
+    ["turns bla", "blame"],
+    ["turns agent.db bla", "blame"],
+    ["turns --db agent.db take", "take-back"],
+    ["turns inbox ans", "answer"],
+    ["turns agent.db effect re", "resolve"],
+    ["turns blame order-17 --lim", "--limit"],
+    ["turns inbox answer --val", "--value"],
+    ["turns keys rotate --dry", "--dry-run"],
+  ];
+
+  testIn("fish")("S10.1 completion works in fish", async () => {
+    const script = (await turns(["completion", "fish"])).stdout;
+    expect(script).not.toMatch(/undefined|-d ''/);
+    const file = tempFile("turns.fish");
+    writeFileSync(file, script);
+    const offered = (typed: string): string[] => {
+      const { stdout, stderr } = spawnSync("fish", ["-N", "-c", `source ${file}; complete -C '${typed}'`], { encoding: "utf8" });
+      expect(stderr).toBe("");
+      return stdout
+        .trim()
+        .split("\n")
+        .map((line) => line.split("\t")[0] ?? "");
+    };
+    for (const [typed, wanted] of COMPLETED) expect([typed, offered(typed)]).toEqual([typed, [wanted]]);
+    expect(offered("turns ")).toEqual(expect.arrayContaining(["blame", "web", "completion"]));
+    expect(offered("turns inbox answer ")).not.toContain("answer");
+  });
+
+  testIn("zsh")("S10.1 completion works in zsh, as somebody types it", async () => {
+    const file = tempFile("turns.zsh");
+    writeFileSync(file, (await turns(["completion", "zsh"])).stdout);
+    const typing = COMPLETED.map(
+      ([typed, wanted]) => `zpty -w -n shell $'\\x15${typed}\\t'; zpty -r shell heard '*${wanted}*'; print -r -- "$heard"`,
     );
-    expect(bash.stdout.trim()).toBe("blame");
+    const script = `zmodload zsh/zpty; zpty shell zsh -f -i; heard=
+      zpty -w shell 'PROMPT=; source ${file}; print ready=$((1 + 1))'; zpty -r shell heard '*ready=2*'
+      ${typing.join("\n")}
+      zpty -d shell`;
+    const env = { ...process.env, HOME: path.dirname(file), ZDOTDIR: path.dirname(file), TERM: "dumb" };
+    const { stdout, status, signal } = spawnSync("zsh", ["-f", "-c", script], { encoding: "utf8", env, timeout: 60_000 });
+    expect({ status, signal, stdout }).toEqual({ status: 0, signal: null, stdout: expect.not.stringMatching(/_turns:\d+:/) });
+    for (const [, wanted] of COMPLETED) expect(stdout).toContain(wanted);
   });
 
   test("S10.1 the schema in etc is the one that these tests hold (else: npx tsx __tests__/cli/write-schema.ts)", () => {

@@ -2,14 +2,19 @@ import { z } from "zod";
 import {
   type AttemptDetails,
   type BlameList,
+  type Branches,
   type Checkup,
   type EffectLine,
   type Match,
   type OpenQuestion,
   type Overview,
+  type RecoveryPlanLine,
+  type ResumePlan,
   type RewindLine,
+  type RunReport,
   type Sizes,
   type StateAt,
+  type StuckLine,
   type StateDifference,
   THREAD_STATES,
   type ThreadChannels,
@@ -45,9 +50,10 @@ const threadLine = object({
   ...{ inFlight: list(text), waiting: count, inDoubt: count },
 });
 const question = object({ threadId: text, id: maybe, value: json, node: text, nodeTaskId: text, askedAt: time.nullable() });
+const settler = z.enum(["probe", "key", "rewind", "maybe-probe", "person"]);
 const inDoubt = object({
   ...{ id: text, threadId: text, name: text, node: text, key: text, tries: count, startedAt: time },
-  ...{ idempotent: z.boolean(), doubt: z.enum(["outcome", "undo"]) },
+  ...{ idempotent: z.boolean(), doubt: z.enum(["outcome", "undo"]), settler },
 });
 const error = object({ name: text, message: text });
 const done = object({ node: text, status: text, at: time, attempt: count });
@@ -165,12 +171,12 @@ export const SHAPES = {
     ...format,
     ...of<BlameList>()(
       object({
-        ...{ threadId: text, channel: text, more: z.boolean() },
+        ...{ threadId: text, channel: text, more: z.boolean(), cursor: text.nullable() },
         changes: list(
           object({
             ...{ number: count, checkpointId: text, step: z.number().int(), at: time, source: text },
             nodes: list(object({ node: text, number: count.nullable(), attempt: count.nullable() })),
-            change: z.enum(["first", "appended", "changed", "removed"]),
+            change: z.enum(["first", "earlier", "appended", "changed", "removed"]),
             elements: z.tuple([count, count]).optional(),
           }),
         ),
@@ -235,7 +241,7 @@ export const SHAPES = {
     ...format,
     ...of<Checkup>()(
       object({
-        ...{ database: text, node: text, settings: z.record(text, text), bytes: count, freeBytes: count },
+        ...{ database: text, node: text, settings: z.record(text, text), bytes: count, freeBytes: count, logBytes: count },
         findings: list(object({ kind: z.enum(["problem", "advice"]), what: text, remedy: text })),
       }),
     ).shape,
@@ -245,6 +251,10 @@ export const SHAPES = {
   rewind: change(
     preview,
     z.looseObject({ rewindId: text.optional(), threadId: text, toTask: text, archived: z.boolean(), tasks: list(text), removed }),
+  ),
+  "rewind --abandon": change(
+    object({ threadId: text, rewindId: text, toTask: text, since: time }),
+    object({ threadId: text, rewindId: text }),
   ),
   "take-back": change(object({ rewindId: text }), object({ rewindId: text, restored: removed })),
   name: change(z.looseObject({ threadId: text, name: text }), z.looseObject({ threadId: text, name: text })),
@@ -258,14 +268,163 @@ export const SHAPES = {
     z.looseObject({ checkpoints: count, turns: count, threads: count }),
   ),
   vacuum: change(
-    object({ bytes: count, freeBytes: count, full: z.boolean() }),
+    object({ bytes: count, freeBytes: count, full: z.boolean(), deadRows: count }),
     z.looseObject({ bytesBefore: count, bytesAfter: count }),
   ),
 };
 
+const moved = { threads: count, checkpoints: count, turns: count, effects: count };
+const stays = { threadId: text, code: text };
+
+/** Of the commands that take threads from one database to another, and of those that repair. */
+export const MOVING_SHAPES = {
+  move: change(
+    object({ from: text, to: text, isNew: z.boolean(), ...moved, refused: list(object(stays)) }),
+    object({ threads: count, rows: count, refused: list(object({ ...stays, message: text })), done: z.boolean() }),
+  ),
+  export: object({ ...format, threadId: text, path: text, redacted: z.boolean(), rows: count }),
+  import: change(
+    object({ threadId: text, from: text, to: text, isNew: z.boolean(), ...moved }),
+    object({ threadId: text, rows: count }),
+  ),
+  "import-official": change(
+    object({ from: text, to: text, threads: count, numericThreadIds: list(text) }),
+    object({
+      done: z.boolean(),
+      threads: list(
+        object({
+          ...{ threadId: text, targetId: text, outcome: z.enum(["imported", "completed", "present", "skipped"]) },
+          ...{ checkpoints: count, skipped: count, verified: z.boolean() },
+        }),
+      ),
+    }),
+  ),
+  salvage: object({
+    ...format,
+    ...{
+      source: text,
+      target: text,
+      ok: z.boolean(),
+      rescued: counts,
+      lost: list(json),
+      damaged: list(json),
+      pagesFromLog: count,
+    },
+  }),
+  migrate: change(
+    object({ database: text, found: count, newest: count, steps: count }),
+    object({ database: text, version: count }),
+  ),
+  "keys rotate": change(
+    object({ database: text, inUse: list(text), current: text }),
+    object({ keyId: text, resealed: counts, retired: count, done: z.boolean() }),
+  ),
+  reuse: change(
+    object({ threadId: text, found: z.boolean(), movedAway: z.boolean(), leaving: z.boolean(), final: z.boolean() }),
+    object({ threadId: text, reused: z.boolean() }),
+  ),
+};
+
+const maybeTime = time.nullable();
+const failures = list(object({ node: text, error }));
+const runReport = of<RunReport>()(
+  object({
+    ...{ threadId: text, state, questions: list(question), failures },
+    ran: list(object({ number: count, node: text, attempt: count, status: object(attempt).shape.status })),
+  }),
+);
+const stuckLine = of<StuckLine>()(
+  object({
+    ...{ threadId: text, taskId: maybe, node: maybe, tries: count, at: time },
+    error: object({ name: text, code: maybe, message: maybe }),
+  }),
+);
+const ofThread = { threadId: text, taskId: maybe };
+const reason = object({ code: text, message: text });
+const recovered = object({
+  resumed: list(object(ofThread)),
+  skipped: list(object({ ...ofThread, reason })),
+  failed: list(object({ ...stuckLine.shape, retryAt: time })),
+  givenUp: list(stuckLine),
+});
+const changed = { ...format, threadId: text, number: count };
+
+/** What commands say that run a graph, or follow it. */
+export const RUNNING_SHAPES = {
+  resume: change(
+    of<ResumePlan>()(
+      object({
+        ...{ ...ofThread, reason: reason.nullable(), kept: list(text), runs: list(text), questions: list(text) },
+        does: z.enum(["continue", "restart", "return", "refuse"]),
+        inDoubt: list(
+          object({
+            ...{ id: text, name: text, label: text, node: text },
+            settledBy: settler,
+          }),
+        ),
+      }),
+    ),
+    runReport,
+  ),
+  "inbox answer": change(object({ question, answer: json }), runReport),
+  recover: change(
+    object({
+      threads: list(of<RecoveryPlanLine>()(object({ threadId: text, does: z.enum(["continue", "restart", "skip"]), why: text }))),
+    }),
+    recovered,
+  ),
+  "recover --watch": object({ ...format, ...recovered.shape }),
+  stuck: object({ ...format, stuck: list(stuckLine), cursor: maybe }),
+  "log --graph": object({
+    ...format,
+    ...of<Branches>()(
+      object({
+        threadId: text,
+        checkpoints: list(object({ ...checkpoint.shape, parentId: maybe, taskId: maybe, nodes: list(text), names: list(text) })),
+        rewinds: list(object({ number: count, id: text, toTask: text, at: time, takenBack: z.boolean() })),
+        cursor: count.nullable(),
+      }),
+    ).shape,
+  }),
+  /** One line. */
+  tail: z.discriminatedUnion("kind", [
+    object({
+      ...{ ...changed, kind: z.literal("turn"), id: text, turnType: z.enum(["Thought", "Action"]), nodeName: text, taskId: text },
+      ...{ createdAt: time, checkpointNs: text, checkpointId: maybe, nodeNs: text, nodeTaskId: text, step: z.number().int() },
+      ...{ attempt: count, status: z.enum(["ok", "error", "interrupted", "handoff"]).nullable(), durable: z.boolean() },
+      cursor: text.optional(),
+    }),
+    object({
+      ...{ ...changed, kind: z.literal("checkpoint"), checkpointNs: text, checkpointId: text, parentId: maybe, source: text },
+      ...{ step: z.number().int(), createdAt: time, cursor: text.optional() },
+    }),
+    object({
+      ...{
+        ...changed,
+        kind: z.literal("effect"),
+        id: text,
+        name: text,
+        label: text,
+        key: text,
+        nodeName: text,
+        nodeTaskId: text,
+      },
+      what: z.enum(["begun", "done", "failed", "resolved", "undone", "undo-failed"]),
+      ...{ taskId: text, tries: count, startedAt: time, endedAt: maybeTime, cursor: text.optional() },
+    }),
+    object({
+      ...{ ...changed, kind: z.literal("rewind"), rewindId: text, targetTaskId: text, targetSeq: count, createdAt: time },
+      what: z.enum(["undoing", "done", "abandoned", "taken-back"]),
+      ...{ takenBackAt: maybeTime, cursor: text.optional() },
+    }),
+    object({ ...changed, kind: z.literal("pruned"), prunedSeq: count, cursor: text.optional() }),
+    object({ ...changed, kind: z.literal("deleted"), deletedAt: maybeTime, cursor: text.optional() }),
+  ]),
+};
+
 /** The JSON schema of all documents. A reader of an older one must expect more fields. */
 export function schemaText(): string {
-  const commands = Object.entries(SHAPES).map(([name, shape]) => {
+  const commands = Object.entries({ ...SHAPES, ...MOVING_SHAPES, ...RUNNING_SHAPES }).map(([name, shape]) => {
     const schema = z.toJSONSchema(shape, {
       io: "output",
       reused: "ref",

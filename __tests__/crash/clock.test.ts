@@ -1,7 +1,7 @@
 import { internalsOf } from "../../src/testing-internal";
 import { Annotation, Command, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { effect, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, type TurnSaver } from "langgraph-checkpoint-turns";
 import { expectSameInspiteOf, type Timed } from "./clock-world";
 import { collect, quiet, thread, type Variant } from "../support/diff-harness";
 import { DAY, HOUR, JumpyClock, SECOND } from "./jumpy-clock";
@@ -40,7 +40,7 @@ function line(saver: any, bodies: Record<string, Body | undefined>, options: obj
     before = name;
   }
   const graph = builder.compile({ checkpointer: saver, ...options });
-  return saver instanceof TurnSaver ? saver.attach(graph) : graph;
+  return "attach" in saver ? saver.attach(graph) : graph;
 }
 
 const asking =

@@ -104,14 +104,15 @@ test("S9.4 S4.7 workers are killed at random and take over each other's threads:
   saver.close();
   const reports = existsSync(`${path}.reports`) ? readFileSync(`${path}.reports`, "utf8").trim().split("\n") : [];
   const resumed = reports.flatMap((line) => (JSON.parse(line) as { resumed: unknown[] }).resumed).length;
-  const repeats = lines.filter((line) => !line.startsWith("!") && !line.endsWith(" pays")).length - all.length * NODES.length;
+  const inFlightAgain =
+    lines.filter((line) => !line.startsWith("!") && !line.endsWith(" pays")).length - all.length * NODES.length;
   const refused = lines.filter((line) => line.startsWith("!"));
   const figures = {
     rounds,
     threads: all.length,
     kills,
     resumed,
-    repeats,
+    inFlightAgain,
     refused: [...new Set(refused)],
     refusals: refused.length,
   };

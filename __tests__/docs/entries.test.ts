@@ -148,7 +148,14 @@ test("/checkpoint-file loads its own code and not the saver's", () => {
 test("S8.1 each entry exports its own values, and the root none of the others'", () => {
   expect(Object.keys(checkpointFile)).toEqual(["CheckpointFile"]);
   expect(Object.keys(importing).sort()).toEqual(["importOfficial", "importOfficialPostgres"]);
-  expect(Object.keys(maintenance).sort()).toEqual(["moveAllThreads", "moveThread", "rotateKeys", "salvage", "vacuum"]);
+  expect(Object.keys(maintenance).sort()).toEqual([
+    "copyThreadTo",
+    "moveAllThreads",
+    "moveThread",
+    "rotateKeys",
+    "salvage",
+    "vacuum",
+  ]);
   expect(Object.keys(transactions).sort()).toEqual(
     ["drizzle", "knex", "kysely", "pg", "prisma", "sqlite"].map((library) => `${library}Transactions`),
   );

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { TurnSaver } from "langgraph-checkpoint-turns";
 
 /** The examples and the demo as a user runs them: each in a process of its own, in an empty temporary folder. */
 const root = path.resolve(__dirname, "..", "..");
@@ -20,7 +21,7 @@ interface Ended {
   leftovers: string[];
 }
 
-function run(script: string, cwd = root): Promise<Ended> {
+function run(script: string, cwd = root, args: readonly string[] = []): Promise<Ended> {
   const folder = mkdtempSync(path.join(temporary, "run-"));
   const env: NodeJS.ProcessEnv = {
     ...process.env,
@@ -31,7 +32,7 @@ function run(script: string, cwd = root): Promise<Ended> {
     TSX_TSCONFIG_PATH: path.join(root, "tsconfig.json"),
   };
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", path.resolve(root, "examples", script)], { cwd, env });
+    const child = spawn(process.execPath, ["--import", "tsx", path.resolve(root, "examples", script), ...args], { cwd, env });
     let stdout = "";
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
@@ -158,6 +159,23 @@ describe("examples", () => {
     expect(careless).toMatch(/^order-careless\.ts: 1 kill\n/);
     expect(careless).toContain('killed at action.within of node "charge" (async): "charged 30" is in the ledger 2 times');
   }, 120_000);
+
+  test("S10.1 examples: lighthouse leaves a file with threads in every state, and the letters that went out", async () => {
+    const file = path.join(temporary, "lighthouse.db");
+    const { code, stdout, stderr } = await run("lighthouse/run.ts", root, [file]);
+    expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toContain("5 threads. One process was killed in the middle of a letter.");
+    const saver = TurnSaver.fromPath(file, { readOnly: true });
+    try {
+      const threads = (await saver.listThreads()).map(({ threadId }) => threadId).toSorted();
+      expect(threads).toEqual(["invoice-2217", "lighthouse", "nightly-report", "support-880", "support-881"]);
+      expect(await saver.turns.inFlight("lighthouse")).toMatchObject([{ nodeName: "work_b" }]);
+      expect(await saver.effects.list("lighthouse", { status: "in-doubt" })).toMatchObject([{ name: "letter" }]);
+    } finally {
+      saver.close();
+    }
+    expect(readFileSync(path.join(temporary, "letters.txt"), "utf8")).toContain("number of keepers");
+  });
 
   test("S9.4 examples: workers, one of three is killed, and the others take its threads over", async () => {
     const output = await outputOf("workers/workers.ts");

@@ -258,7 +258,7 @@ describe("the tarball", () => {
 
   it("holds nothing else: no tests, no sources, no databases, no configuration", () => {
     const allowed =
-      /^(dist\/[^/]+\.(js|cjs|d\.ts|d\.cts)|dist\/types\/[\w/-]+\.d\.c?ts|docs\/.+|bench\/RESULTS\.md|torture\/results\/\w[\w-]*\.md|package\.json|[A-Z]+(\.md)?)$/;
+      /^(dist\/[^/]+\.(js|cjs|d\.ts|d\.cts)|dist\/types\/[\w/-]+\.d\.c?ts|dist\/viewer\/[\w.-]+|docs\/.+|package\.json|[A-Z]+(\.md)?)$/;
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
   });
 

@@ -5,7 +5,7 @@ import { openSaver } from "../support/open-saver";
 
 /**
  * `drain-child.ts <db> <threads>`: resumes each thread, or begins it, all at once, until SIGTERM: then it drains. Prints a line of JSON when
- * it starts to work, and one with what became of its threads at the end. The ledger has each body of a node, and each effect.
+ * the first of its nodes begins, and one with what became of its threads at the end. The ledger has each body of a node, and each effect.
  */
 const [path = "", threads = "0"] = process.argv.slice(2);
 const ledger = new SideEffects(`${path}.ledger`);
@@ -16,9 +16,13 @@ const State = Annotation.Root({
 });
 const say = (told: unknown): void => void process.stdout.write(`${JSON.stringify(told)}\n`);
 
+/** A server takes a while to connect to. */
+let isAtWork = false;
 const body =
   (name: string) =>
   async ({ thread }: typeof State.State) => {
+    if (!isAtWork) say("at work");
+    isAtWork = true;
     ledger.happen(`${thread} ${name} begins`);
     await new Promise((resolve) => setTimeout(resolve, 60 + Math.random() * 40));
     await effect("deed", () => ledger.happen(`${thread} ${name} deed`));
@@ -61,7 +65,6 @@ async function work(threadId: string): Promise<void> {
   }
 }
 
-say("at work");
 await Promise.all(Array.from({ length: Number(threads) }, (_, index) => work(`thread ${index}`)));
 say({ told });
 saver.close();

@@ -1,11 +1,11 @@
 import { Annotation, Command, END, entrypoint, interrupt, Send, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import type { TurnSaver, TurnsError } from "../../src/index";
+import { GraphRunner, type TurnSaver, type TurnsError } from "../../src/index";
 import { madeEffect } from "../../src/testing-internal";
 import { breaks, line, State, world, type World } from "../support/run-world";
 import { listener, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { openSaver } from "../support/open-saver";
+import { ON_POSTGRES, openSaver, openWaiting } from "../support/open-saver";
 import { effectUndoneBy } from "../support/undo-world";
 
 const on = (threadId: string) => ({ configurable: { thread_id: threadId } });
@@ -106,6 +106,32 @@ describe("S8.6 drain", () => {
     other.saver.close();
     expect(await other.saver.drain()).toEqual({ done: true, running: [] });
   });
+
+  test.each(["resume", "invoke"] as const)(
+    "S8.6 a runner's %s that still waits for the database is refused as draining, and not cut off",
+    async (what) => {
+      const held: { until?: Promise<void> } = {};
+      const saver = openWaiting(tempFile(), { logger: quiet }, () => held.until);
+      await saver.listThreads();
+      const graph = new StateGraph(State).addNode("a", () => ({ log: ["a"] })).addEdge(START, "a");
+      const runner = new GraphRunner(graph.compile({ checkpointer: saver }));
+      const gate = new Gate();
+      held.until = gate.isOpen;
+      const options = { threadId: "t" };
+      const run = failure(
+        what === "resume" ? runner.resume({ ...options, input: { log: [] } }) : runner.invoke({ log: [] }, options),
+      );
+      const drained = saver.drain();
+      // For longer than a run without a running node counts.
+      await pause(800);
+      gate.open();
+      const { code } = await run;
+      // A file answers before the drain begins.
+      expect(code).toBe(ON_POSTGRES ? "STORE_DRAINING" : code);
+      expect(["STORE_DRAINING", undefined]).toContain(code);
+      expect(await drained).toEqual({ done: true, running: [] });
+    },
+  );
 
   test("S8.6 a wrong option is refused before anything is", async () => {
     const at = begun();

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
-import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnsError } from "langgraph-checkpoint-turns";
 import { at, input, KEY, secretGraph } from "../support/enc-graph";
+import { openSaver } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
 
 /**
@@ -10,7 +11,7 @@ import { quiet } from "../support/s1-tools";
 const [what, path = "", name = "", go = ""] = process.argv.slice(2);
 
 if (what === "die") {
-  await secretGraph(TurnSaver.fromPath(path, { logger: quiet, encryption: { key: KEY } })).invoke(input("die"), at("t"));
+  await secretGraph(openSaver(path, { logger: quiet, encryption: { key: KEY } })).invoke(input("die"), at("t"));
 } else {
   writeFileSync(`${path}.${name}`, "");
   while (!existsSync(go)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
@@ -22,7 +23,7 @@ if (what === "die") {
 }
 
 async function run(): Promise<string[]> {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, encryption: { key: KEY } });
+  const saver = openSaver(path, { logger: quiet, encryption: { key: KEY } });
   const { log } = await secretGraph(saver).invoke(input("go"), at(name));
   saver.close();
   return log.slice(-1);

@@ -7,12 +7,15 @@ import { HumanMessage } from "@langchain/core/messages";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { deltaChannelHistoryTests, validate } from "@langchain/langgraph-checkpoint-validation";
 import Database from "better-sqlite3";
-import { CheckpointPersister, type EncryptionOption, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { type EncryptionOption, TurnsError, type TurnSaver } from "langgraph-checkpoint-turns";
 import { type KeySet, internalsOf } from "../../src/testing-internal";
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
 import { dump, quiet, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
+import { openPersister } from "../support/open-persister";
+import { ON_POSTGRES, openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const open: TurnSaver[] = [];
 afterEach(() => {
@@ -20,7 +23,7 @@ afterEach(() => {
 });
 
 function saverOn(path: string, encryption: EncryptionOption | undefined = { key: KEY }): TurnSaver {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, encryption });
+  const saver = openSaver(path, { logger: quiet, encryption });
   open.push(saver);
   return saver;
 }
@@ -41,6 +44,9 @@ async function codeOf(work: () => unknown): Promise<string> {
   return "nothing was thrown";
 }
 
+/** The code of the error that a saver is refused with: when it's opened, or on a server at its first access. */
+const codeOfOpening = (opening: () => TurnSaver): Promise<string> => codeOf(() => opening().getTuple(at("none")));
+
 const child = (...args: string[]): Promise<{ out: string; signal: string | null }> =>
   new Promise((resolve) => {
     const run = spawn(process.execPath, [...childProgram(join(__dirname, "enc-child.ts")), ...args], {
@@ -60,7 +66,7 @@ const plainValues = (values: Record<string, unknown>) => JSON.parse(JSON.stringi
 describe("LangGraph's own suite on an encrypted saver", () => {
   const initializer = {
     checkpointerName: "langgraph-checkpoint-turns (encrypted)",
-    createCheckpointer: () => TurnSaver.fromPath(":memory:", { logger: quiet, encryption: { key: KEY } }),
+    createCheckpointer: () => openSaver(":memory:", { logger: quiet, encryption: { key: KEY } }),
     destroyCheckpointer: (saver: TurnSaver) => saver.close(),
   };
   validate(initializer);
@@ -80,14 +86,33 @@ function encodingsOf(secret: string): Buffer[] {
   );
 }
 
+/** Where a store has a secret: its files, or what a server returns of its tables. */
 function foundIn(path: string, secret: string): string[] {
   const files = [path, `${path}-wal`, `${path}-shm`].filter((file) => existsSync(file));
-  return files.flatMap((file) => {
-    const content = readFileSync(file);
-    return encodingsOf(secret)
+  const places = files.map((file): [string, Buffer] => [file.slice(path.length), readFileSync(file)]);
+  if (ON_POSTGRES && files.length === 0)
+    for (const [table, rows] of Object.entries(dump(path))) places.push([table, bytesOf(rows)]);
+  return places.flatMap(([place, content]) =>
+    encodingsOf(secret)
       .filter((encoding) => content.includes(encoding))
-      .map((encoding) => `${file.slice(path.length)} has ${encoding.toString("latin1")}`);
-  });
+      .map((encoding) => `${place} has ${encoding.toString("latin1")}`),
+  );
+}
+
+function bytesOf(rows: readonly unknown[]): Buffer {
+  const values = rows.flatMap((row) => Object.values(row as object) as unknown[]);
+  return Buffer.concat(values.map((value) => (value instanceof Uint8Array ? value : Buffer.from(`${String(value)}\n`))));
+}
+
+/** Sealed contents, another way in one bit. */
+function flip(stored: unknown, place: number): unknown {
+  if (typeof stored === "string") {
+    const { v } = JSON.parse(stored) as { v: string };
+    return JSON.stringify({ "~": "sealed", v: (flip(Buffer.from(v, "base64"), place) as Buffer).toString("base64") });
+  }
+  const bytes = Buffer.from(stored as Buffer);
+  bytes[place < 0 ? bytes.length + place : place]! ^= 1;
+  return bytes;
 }
 
 /** Every kind of payload there is, on thread "t"; archives included. */
@@ -120,7 +145,7 @@ describe("S4.6 nothing of the payload is readable in the file", () => {
 
   test("S4.6 the same run without encryption is full of them, so the search finds what is there", async () => {
     const path = tempFile();
-    await busyWorld(TurnSaver.fromPath(path, { logger: quiet }));
+    await busyWorld(openSaver(path, { logger: quiet }));
     expect(foundIn(path, SECRET)).not.toEqual([]);
     expect(foundIn(path, SMALL)).not.toEqual([]);
     const hidden = tempFile();
@@ -137,12 +162,11 @@ describe("S4.6 nothing of the payload is readable in the file", () => {
   test("S4.6 no error of a damaged row quotes what it holds", async () => {
     const path = tempFile();
     await busyWorld(saverOn(path));
-    // Whatever byte was the last one, it is another now.
-    const changed = "CASE substr(metadata, -1) WHEN x'00' THEN x'01' ELSE x'00' END";
-    sqlOn(
-      path,
-      `UPDATE langgraph_snapshots SET metadata = CAST(substr(metadata, 1, length(metadata) - 1) || ${changed} AS BLOB)`,
-    );
+    const db = new Database(path);
+    const change = db.prepare("UPDATE langgraph_snapshots SET metadata = ? WHERE seq = ?");
+    for (const { seq, metadata } of db.prepare("SELECT seq, metadata FROM langgraph_snapshots").all() as any[])
+      change.run(flip(metadata, -1), seq);
+    db.close();
     const error = await saverOn(path)
       .getTuple(at("t"))
       .catch((thrown: unknown) => thrown);
@@ -155,7 +179,7 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
   test.each(["encrypted", "plain"])(
     "I7.2 interrupt, answer, subgraph, list with a filter, turns and their states (%s)",
     async (kind) => {
-      const used = kind === "plain" ? TurnSaver.fromPath(tempFile(), { logger: quiet }) : saverOn(tempFile());
+      const used = kind === "plain" ? openSaver(tempFile(), { logger: quiet }) : saverOn(tempFile());
       open.push(used);
       const graph = secretGraph(used);
       await graph.invoke(input("ask"), at("t"));
@@ -349,29 +373,29 @@ describe("S4.6 opening", () => {
     const encrypted = tempFile();
     await secretGraph(saverOn(encrypted)).invoke(input("go"), at("t"));
     const plain = tempFile();
-    const plainSaver = TurnSaver.fromPath(plain, { logger: quiet });
+    const plainSaver = openSaver(plain, { logger: quiet });
     await secretGraph(plainSaver).invoke(input("go"), at("t"));
     await plainSaver.deleteThread("t");
     plainSaver.close();
     open.pop()!.close();
     const other = randomBytes(32);
     const before = [dump(encrypted), dump(plain)];
-    expect(await codeOf(() => TurnSaver.fromPath(encrypted))).toBe("ENCRYPTED");
-    expect(await codeOf(() => saverOn(encrypted, { key: other }))).toBe("WRONG_KEY");
-    expect(await codeOf(() => saverOn(encrypted, { key: other, keyId: "other" }))).toBe("UNKNOWN_KEY");
-    expect(await codeOf(() => saverOn(encrypted, { provider: () => { throw new Error("sealed vault"); } }))).toBe("KEY_PROVIDER_FAILED"); // prettier-ignore
-    expect(await codeOf(() => saverOn(encrypted, { key: "short" }))).toBe("INVALID_OPTION");
+    expect(await codeOfOpening(() => openSaver(encrypted))).toBe("ENCRYPTED");
+    expect(await codeOfOpening(() => saverOn(encrypted, { key: other }))).toBe("WRONG_KEY");
+    expect(await codeOfOpening(() => saverOn(encrypted, { key: other, keyId: "other" }))).toBe("UNKNOWN_KEY");
+    expect(await codeOfOpening(() => saverOn(encrypted, { provider: () => { throw new Error("sealed vault"); } }))).toBe("KEY_PROVIDER_FAILED"); // prettier-ignore
+    expect(await codeOfOpening(() => saverOn(encrypted, { key: "short" }))).toBe("INVALID_OPTION");
     // What was deleted may still lie about in free pages.
-    expect(await codeOf(() => saverOn(plain))).toBe("NOT_ENCRYPTED");
-    expect(await codeOf(() => rotateKeys(TurnSaver.fromPath(plain, { logger: quiet })))).toBe("NOT_ENCRYPTED");
+    expect(await codeOfOpening(() => saverOn(plain))).toBe("NOT_ENCRYPTED");
+    expect(await codeOf(() => rotateKeys(openSaver(plain, { logger: quiet })))).toBe("NOT_ENCRYPTED");
     expect([dump(encrypted), dump(plain)]).toEqual(before);
     expect((await secretGraph(saverOn(encrypted)).getState(at("t"))).values.pin).toBe(SMALL);
   });
 
   test("S4.6 a file that was opened without keys before, and never used, may be encrypted; who has it open plain is refused then", async () => {
     const path = tempFile();
-    const plain = TurnSaver.fromPath(path, { logger: quiet });
-    const persister = new CheckpointPersister(new Database(path));
+    const plain = openSaver(path, { logger: quiet });
+    const persister = openPersister(path, ON_POSTGRES ? undefined : new Database(path));
     await secretGraph(saverOn(path)).invoke(input("go"), at("t"));
     expect(await codeOf(() => secretGraph(plain).invoke(input("go"), at("p")))).toBe("ENCRYPTED");
     expect(await codeOf(() => plain.getTuple(at("t")))).toBe("ENCRYPTED");
@@ -384,25 +408,26 @@ describe("S4.6 opening", () => {
     const path = tempFile();
     const saver = saverOn(path);
     await secretGraph(saver).invoke(input("go"), at("t"));
-    const persister = new CheckpointPersister(new Database(path));
+    const persister = openPersister(path, ON_POSTGRES ? undefined : new Database(path));
     expect(await codeOf(() => persister.save(turn("1")))).toBe("ENCRYPTED");
     expect(await codeOf(() => persister.loadLatest("t"))).toBe("ENCRYPTED");
     expect(await codeOf(() => persister.loadForTask((dump(path)["langgraph_tasks"] as { task_id: string }[])[0]!.task_id))).toBe(
       "ENCRYPTED",
     );
-    expect(persister.load("none")).toBeNull();
+    // A server is asked before anything is looked for.
+    expect(await codeOf(() => persister.load("none"))).toBe(ON_POSTGRES ? "ENCRYPTED" : "nothing was thrown");
   });
 
   test("S4.6 a plain file with rows of CheckpointPersister is not taken for an empty one", async () => {
     const path = tempFile();
     const db = new Database(path);
-    new CheckpointPersister(db).save(turn("1"));
+    await openPersister(path, db).save(turn("1"));
     db.close();
-    expect(await codeOf(() => saverOn(path))).toBe("NOT_ENCRYPTED");
+    expect(await codeOfOpening(() => saverOn(path))).toBe("NOT_ENCRYPTED");
   });
 
   test("S4.6 a state that looks like sealed bytes is a state", async () => {
-    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const saver = openSaver(":memory:", { logger: quiet });
     open.push(saver);
     const graph = secretGraph(saver);
     await graph.invoke(input("go"), at("t"));
@@ -458,7 +483,7 @@ describe("S4.6 keys that take time", () => {
   });
   const metadata = { source: "loop" as const, step: 1, parents: {} };
 
-  test("S4.6 with a key at hand a save has committed when put returns", async () => {
+  testOfFiles("S4.6 with a key at hand a save has committed when put returns", async () => {
     const path = tempFile();
     const saved = saverOn(path).put(at("t"), checkpoint(1, { a: "x" }), metadata, { a: 1 });
     expect(dump(path)["langgraph_snapshots"]).toHaveLength(1);
@@ -566,7 +591,8 @@ describe("S4.6 keys that take time", () => {
     expect(dump(path)["langgraph_threads"]).toEqual([]);
   });
 
-  test("S4.6 a saver that is closed before they come saves nothing", async () => {
+  // On a server, close() waits for what was handed in before.
+  testOfFiles("S4.6 a saver that is closed before they come saves nothing", async () => {
     const path = tempFile();
     const { option, grant } = gate();
     const saver = saverOn(path, option);
@@ -585,15 +611,6 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
     ["langgraph_writes", "entries"],
     ["langgraph_checkpoints", "serialized_state"],
   ] as const;
-  const flip = (stored: unknown, place: number): unknown => {
-    if (typeof stored === "string") {
-      const { v } = JSON.parse(stored) as { v: string };
-      return JSON.stringify({ "~": "sealed", v: (flip(Buffer.from(v, "base64"), place) as Buffer).toString("base64") });
-    }
-    const bytes = Buffer.from(stored as Buffer);
-    bytes[place < 0 ? bytes.length + place : place]! ^= 1;
-    return bytes;
-  };
 
   /** Reads everything there is on a thread. */
   async function readAll(path: string, threadId = "t"): Promise<unknown> {
@@ -621,9 +638,9 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
 
   /** Makes a change, reads everything, and undoes it. */
   async function afterChange(change: () => void): Promise<string> {
-    db.exec("VACUUM INTO '" + `${path}.copy${(copies += 1)}` + "'");
+    const copy = `${path}.copy${(copies += 1)}`;
+    db.prepare("VACUUM INTO ?").run(copy);
     const original = db;
-    const copy = `${path}.copy${copies}`;
     db = new Database(copy);
     change();
     db.close();
@@ -636,7 +653,7 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
   async function thoseRead<T extends { at: number }>(chunks: readonly T[]): Promise<T[]> {
     const read: T[] = [];
     for (const chunk of chunks) {
-      const code = await afterChange(() => db.prepare("DELETE FROM langgraph_chunks WHERE rowid = ?").run(chunk.at));
+      const code = await afterChange(() => db.prepare("DELETE FROM langgraph_chunks WHERE seq = ?").run(chunk.at));
       if (code !== "nothing was thrown") read.push(chunk);
     }
     expect(read.length).toBeGreaterThan(chunks.length - 3);
@@ -644,28 +661,28 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
   }
 
   test.each(sealedColumns)("S3.1 a flipped bit in %s.%s: key id, nonce, contents, tag", async (table, column) => {
-    const all = db.prepare(`SELECT rowid AS at, ${column} AS sealed FROM ${table} WHERE thread = (SELECT min(thread) FROM langgraph_threads) ORDER BY rowid`).all() as { at: number; sealed: unknown }[]; // prettier-ignore
+    const all = db.prepare(`SELECT seq AS at, ${column} AS sealed FROM ${table} WHERE thread = (SELECT min(thread) FROM langgraph_threads) ORDER BY seq`).all() as { at: number; sealed: unknown }[]; // prettier-ignore
     const rows = table === "langgraph_chunks" ? await thoseRead(all) : all;
     for (const place of [0, 1, 4, 10, 16, 30, -20, -1]) {
       const row = rows[(place + 40) % rows.length]!;
       const code = await afterChange(() =>
-        db.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`).run(flip(row.sealed, place), row.at),
+        db.prepare(`UPDATE ${table} SET ${column} = ? WHERE seq = ?`).run(flip(row.sealed, place), row.at),
       );
       expect([place, refusals.includes(code), code]).toEqual([place, true, code]);
     }
-    const plain = await afterChange(() => db.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`).run("{}", rows[0]!.at));
+    const plain = await afterChange(() => db.prepare(`UPDATE ${table} SET ${column} = ? WHERE seq = ?`).run("{}", rows[0]!.at));
     expect(plain).toBe("NOT_ENCRYPTED");
   });
 
   test.each(sealedColumns)("S3.1 two rows of one thread exchange what is in %s.%s", async (table, column) => {
-    const rows = db.prepare(`SELECT rowid AS at, ${column} AS sealed FROM ${table} WHERE thread = (SELECT min(thread) FROM langgraph_threads) ORDER BY rowid`).all() as { at: number; sealed: unknown }[]; // prettier-ignore
+    const rows = db.prepare(`SELECT seq AS at, ${column} AS sealed FROM ${table} WHERE thread = (SELECT min(thread) FROM langgraph_threads) ORDER BY seq`).all() as { at: number; sealed: unknown }[]; // prettier-ignore
     for (const [one, two] of [
       [0, 1],
       [rows.length - 1, 0],
     ] as const) {
       // prettier-ignore
       const code = await afterChange(() => {
-        const set = db.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`);
+        const set = db.prepare(`UPDATE ${table} SET ${column} = ? WHERE seq = ?`);
         set.run(rows[one]!.sealed, rows[two]!.at);
         set.run(rows[two]!.sealed, rows[one]!.at);
       });
@@ -708,8 +725,8 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
     const wanted = { t: await listed(path, "t"), u: await listed(path, "u") };
     expect(wanted.u.length).toBeGreaterThan(3);
     const copy = `${path}.moved`;
-    db.exec(`VACUUM INTO '${copy}'`);
-    sqlOn(copy, "UPDATE langgraph_snapshots SET thread = 3 - thread WHERE seq % 3 = 0");
+    db.prepare("VACUUM INTO ?").run(copy);
+    sqlOn(copy, "UPDATE langgraph_snapshots SET thread = (SELECT sum(thread) FROM langgraph_threads) - thread WHERE seq % 3 = 0");
     for (const id of ["t", "u"] as const) {
       const found = await listed(copy, id).catch((error: unknown) => {
         expect(error).toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
@@ -754,7 +771,7 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
       `UPDATE langgraph_snapshots SET body = '{"v":4,"ts":"","versions_seen":{}}' ${newest}`,
       `UPDATE langgraph_snapshots SET channels = '{}' ${newest}`,
       `UPDATE langgraph_snapshots SET parent_checkpoint_id = NULL ${newest}`,
-      `UPDATE langgraph_snapshots SET channels = json_set(channels, '$.pin', json('[9,0,"other"]')) ${newest}`,
+      `UPDATE langgraph_snapshots SET channels = replace(channels, '"pin":', '"pin":[9,0,"other"],"was":') ${newest}`,
       "UPDATE langgraph_checkpoints SET node_name = 'other'",
       "UPDATE langgraph_checkpoints SET node_name = 'other', checksum = NULL",
       "UPDATE langgraph_items SET chunk = (SELECT max(chunk) FROM langgraph_items) WHERE pos = 0",
@@ -806,7 +823,7 @@ describe("S4.6 rotation", () => {
     expect(keyIdsIn(path)).toEqual(new Set(["2025-longer"]));
     expect(Object.values((await rotateKeys(both)).resealed)).toEqual([0, 0, 0, 0, 0, 0, 0]);
     both.close();
-    expect(await codeOf(() => saverOn(path, { key: first, keyId: "2024" }))).toBe("UNKNOWN_KEY");
+    expect(await codeOfOpening(() => saverOn(path, { key: first, keyId: "2024" }))).toBe("UNKNOWN_KEY");
     const now = saverOn(path, { key: second, keyId: "2025-longer" });
     expect(await all(now.list({ configurable: { thread_id: "t" } }))).toEqual(before);
     for (const threadId of ["t", "u", "v"]) for (const each of await now.turns.list(threadId)) await now.turns.state(each);

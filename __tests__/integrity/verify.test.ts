@@ -48,8 +48,11 @@ async function found(path: string, options: TurnSaverOptions, told: string[] = [
 /**
  * The tables without checksums. Marks of runs are no data: they are held against the processes they name, go with them, and a run
  * whose mark isn't what it wrote has lost its lease. Leftovers are numbers of threads that aren't there: nothing is removed of one that is.
+ * A server's marks of commits are for the moment after a lost connection.
  */
-const UNCHECKED = ["langgraph_runs", "langgraph_leftovers"];
+const UNCHECKED = ["langgraph_runs", "langgraph_leftovers", "langgraph_commits"];
+/** A server numbers threads by a sequence, so settings are for keys alone. */
+const hasNoRows = (table: string): boolean => ON_POSTGRES && table === "langgraph_settings";
 /** A file may have had more threads than it has; a count below that of its threads is found, see below. */
 const UNFOUND = ON_POSTGRES ? [] : ["langgraph_settings.value"];
 
@@ -78,9 +81,10 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
 
   it("S3.1 no column of any table changes without being found, no matter when it was written", async () => {
     const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
-    const all = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table));
-    // A server takes longer to open.
-    const flips = ON_POSTGRES ? points(all, 60) : all;
+    const all = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table) && !(name === "plain" && hasNoRows(table)));
+    const places = [...new Set(all.map(({ table, column }) => `${table}.${column}`))];
+    const chosen = points(places, 40);
+    const flips = all.filter(({ table, column }) => chosen.includes(`${table}.${column}`));
     for (const one of flips) {
       const column = `${one.table}.${one.column}`;
       // In the short lane each column is changed in one way.
@@ -95,7 +99,7 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     expect([...columns].filter((column) => !flipped.has(column)).sort()).toEqual([]);
     // Reports name rows, and never what is in them.
     expect(told.filter((report) => report.includes(SECRET))).toEqual([]);
-  }, 120_000);
+  }, 240_000);
 
   it.each<[string, string]>([
     ["langgraph_snapshots", "seq = (SELECT min(seq) FROM langgraph_snapshots)"],
@@ -260,10 +264,11 @@ describe("S2.6 what the report says", () => {
   });
 
   it("a wrapped key under another name, or changed, is told", async () => {
-    for (const change of ["name = 'key:other'", "value = zeroblob(length(value))"]) {
+    const [name, value] = ["key:other", ON_POSTGRES ? "" : Buffer.alloc(100)];
+    for (const [column, changed] of Object.entries({ name, value })) {
       const copy = copyOf(paths.get("encrypted")!);
-      tamper(copy, (db) => db.exec(`UPDATE langgraph_settings SET ${change} WHERE name <> 'threads'`));
-      expect([change, await found(copy, ENCRYPTED)]).toEqual([change, true]);
+      tamper(copy, (db) => db.prepare(`UPDATE langgraph_settings SET ${column} = ? WHERE name <> 'threads'`).run(changed));
+      expect([column, await found(copy, ENCRYPTED)]).toEqual([column, true]);
     }
   });
 
@@ -531,6 +536,7 @@ describe("S3.1 beside any other work", () => {
     const saves: Promise<void>[] = [];
     const report = await saver.verify({
       onProgress() {
+        if (saves.length === 20) return;
         id += 1;
         saves.push(put(saver, { id, parent: id - 1, values: { words: [...words, `more ${id}`] }, versions: { words: id } }));
       },
@@ -553,9 +559,10 @@ describe("S3.1 beside any other work", () => {
     expect((await saver.verify()).ok).toBe(true);
     // Two elements change places: each chunk is what its address says, and no position is missing.
     tamper(path, (db) => {
-      const chunk = (pos: number): unknown => db.prepare("SELECT chunk FROM langgraph_items WHERE pos = ?").pluck().get(pos);
+      const chunk = (pos: number): number =>
+        db.prepare("SELECT chunk FROM langgraph_items WHERE pos = ?").pluck().get(pos) as number;
       const [one, two] = [chunk(610), chunk(611)];
-      db.prepare("UPDATE langgraph_items SET chunk = CASE pos WHEN 610 THEN ? ELSE ? END WHERE pos IN (610, 611)").run(two, one);
+      db.exec(`UPDATE langgraph_items SET chunk = CASE pos WHEN 610 THEN ${two} ELSE ${one} END WHERE pos IN (610, 611)`);
     });
     const { problems } = await saver.verify();
     expect(problems.map(({ kind, where }) => [kind, where["checkpointId"]])).toEqual(

@@ -1,5 +1,5 @@
 import { Annotation, Command, END, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { collect, expectSame, type Lab, type Scenario, thread, type Variant } from "../support/diff-harness";
 import { anyEngine, type Engine } from "../support/engines";
 import { LONG, points } from "../support/lane";
@@ -409,8 +409,8 @@ describe("S6.5 a graph with checkpointer: true that saves sooner than the graph 
     const scenario: Scenario = async (lab) => {
       const graph = await twoTurns(lab);
       const at = await rootBefore(node)(lab, graph);
-      if (lab.saver instanceof TurnSaver)
-        await lab.saver.prune({ threadId: "t", keepLast: turn.length - turn.indexOf(node) + 1 });
+      if ("prune" in lab.saver)
+        await (lab.saver as TurnSaver).prune({ threadId: "t", keepLast: turn.length - turn.indexOf(node) + 1 });
       lab.note("replay", await graph.invoke(null, at));
       lab.note(
         "what the graph inside has then",

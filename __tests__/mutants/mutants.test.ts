@@ -197,6 +197,8 @@ describe("whether a run is still running", () => {
     ["one of a process that has ended, of which the system did not say when it began", { pid: gone, pidStart: "" }, false],
     ["one of a process that lives", { pid: process.ppid, pidStart: "" }, true],
     ["one of a process that lives, without a sign of life for long", { pid: process.ppid, pidStart: "", beatAt: stale }, true],
+    ["one of a process that lives, and is wedged", { pid: process.ppid, pidStart: "", beatAt: now - 300_000 }, false],
+    ["one of a process that lives, and is nearly so", { pid: process.ppid, pidStart: "", beatAt: now - 299_000 }, true],
     ["one that was given up, of a process that lives", { pid: process.ppid, pidStart: "", beatAt: 0 }, false],
     ["one of another host, with a recent sign of life", { host: "elsewhere", pid: gone }, true],
     ["one of another host, without one for long", { host: "elsewhere", pid: process.ppid, beatAt: stale }, false],

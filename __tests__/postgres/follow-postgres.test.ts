@@ -1,7 +1,8 @@
+import { Client, Pool } from "pg";
 import type { Change } from "../../src/index";
 import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "../../src/postgres/index";
 import { Changes, internalsOf } from "../../src/testing-internal";
-import { schemaAt } from "../support/open-saver";
+import { schemaAt, waitingPool } from "../support/open-saver";
 import { type Pooler, startPgBouncer } from "../support/postgres/pgbouncer";
 import { PostgresProxy } from "../support/postgres/proxy";
 
@@ -142,4 +143,31 @@ test("S10.4 while nothing is saved, a look is one round trip for all followed th
   await changes.return();
   await Promise.all([writer.close(), follower.close()]);
   await proxy.close();
+});
+
+test("S10.4 a follower that comes while the last one's connection is still being made doesn't make two of them listen", async () => {
+  const pool = new Pool({ connectionString: direct(), allowExitOnIdle: true });
+  let hold: Promise<void> | undefined;
+  const waiting = waitingPool(pool, () => hold);
+  const saver = new PostgresTurnSaver(waiting, { schema: schemaAt("notify-twice"), logger: quiet, notify: true });
+  await saver.setup();
+  const { store } = internalsOf(saver);
+  let go = (): void => undefined;
+  hold = new Promise((resolve) => (go = resolve));
+  const first = store.listen?.(() => undefined);
+  first?.stop();
+  const second = store.listen?.(() => undefined);
+  go();
+  hold = undefined;
+  while (second?.areHeard !== true) await new Promise((resolve) => setTimeout(resolve, 20));
+  const admin = new Client(process.env["TURNS_PG_DIRECT_URL"]);
+  await admin.connect();
+  const listening = "SELECT count(*)::int AS n FROM pg_stat_activity WHERE query LIKE 'LISTEN langgraph%' AND state = 'idle'";
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const { rows } = await admin.query<{ n: number }>(listening);
+  await admin.end();
+  second?.stop();
+  await saver.close();
+  await pool.end();
+  expect(rows).toEqual([{ n: 1 }]);
 });

@@ -49,7 +49,7 @@ function commitOf(statement: RegExp, isIt: typeof isCommit, number = 1): (messag
   let seen = 0;
   let connection: number | undefined;
   return (message) => {
-    if (message.type === "P" && statement.test(message.text) && (seen += 1) === number) connection = message.connection;
+    if (message.type === "B" && statement.test(message.text) && (seen += 1) === number) connection = message.connection;
     return message.connection === connection && isIt(message);
   };
 }

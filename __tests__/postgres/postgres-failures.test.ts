@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chownSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
-import { createServer, type Server } from "node:net";
+import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { Client, Pool } from "pg";
@@ -55,6 +55,13 @@ async function stranger(answer: string | undefined): Promise<string> {
   listening.push(one);
   await new Promise<void>((done) => one.listen(0, "127.0.0.1", done));
   return `postgres://u:${SECRET}@127.0.0.1:${(one.address() as { port: number }).port}/d`;
+}
+
+/** A message of the server. */
+function message(type: string, body: string): Buffer {
+  const bytes = Buffer.from(`${type}0000${body}`, "latin1");
+  bytes.writeUInt32BE(bytes.length - 1, 1);
+  return bytes;
 }
 
 /** What the first save fails with. Its message, its stack and everything in it, and what was logged, don't have the password. */
@@ -146,6 +153,13 @@ test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection le
   const error = await failure(pool, { busyTimeoutMs: 60_000 });
   expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
   expect(error.message).toMatch(/pool.*is closed.*Close the saver before/);
+});
+
+test("S9.3 PostgreSQL: a server that accepts no connection within busyTimeoutMs isn't taken for a crowded pool", async () => {
+  // Like a host that drops packets: the handshake is never answered.
+  const error = await failure(await stranger(undefined), { busyTimeoutMs: 1_000 });
+  expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect(error.message).toMatch(/can't be reached \(the server accepted no connection for \d+ ms\)/);
 });
 
 test("S9.5 PostgreSQL: a role that may not create what is missing is told who may, and how", async () => {
@@ -273,6 +287,35 @@ const mayMount = process.getuid?.() === 0 && process.env["TURNS_WITHOUT_MOUNT"] 
   },
   120_000,
 );
+
+test("S9.3 PostgreSQL: a connection that the server ends at once, with its greeting, doesn't end the process", async () => {
+  const ended = ["SFATAL", "C57P01", "Mterminating connection due to administrator command", ""].join("\0");
+  const greeting = [message("R", "\0\0\0\0"), message("Z", "I"), message("E", `${ended}\0`)];
+  let connections = 0;
+  const { port, hostname } = new URL(server.url);
+  const between = createServer((socket) => {
+    socket.on("error", () => undefined);
+    connections += 1;
+    if (connections % 2 === 1) return void socket.once("data", () => socket.end(Buffer.concat(greeting)));
+    const onward = connect(Number(port), hostname);
+    onward.on("error", () => undefined);
+    onward.pipe(socket).pipe(onward);
+  });
+  listening.push(between);
+  await new Promise<void>((done) => between.listen(0, "127.0.0.1", done));
+  const through = Object.assign(new URL(server.url), { port: String((between.address() as { port: number }).port) }).href;
+  const pool = new Pool({ connectionString: through });
+  pool.on("error", () => undefined);
+  for (const saver of [
+    PostgresTurnSaver.fromConnString(through, { schema, logger: quiet }),
+    new PostgresTurnSaver(pool, { schema, logger: quiet }),
+  ]) {
+    await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    await saver.close();
+  }
+  await pool.end();
+  expect(connections).toBeGreaterThan(3);
+});
 
 // The last one: the server stays as it is then.
 test("S9.3 PostgreSQL: a replica is told from the primary, and can be read", async () => {

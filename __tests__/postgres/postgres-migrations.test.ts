@@ -2,8 +2,9 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Client, Pool } from "pg";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { migrationSql, PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
-import { ALL_TABLES, Connection, migratePostgres, type PostgresMigration } from "../../src/testing-internal";
+import { ALL_TABLES, Connection, migratePostgres, type Migration } from "../../src/testing-internal";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
 import { schemaAt } from "../support/open-saver";
@@ -137,10 +138,10 @@ test("PostgreSQL: a migration that fails leaves the schema as it was; the next o
   const schema = newSchema();
   const pool = new Pool({ connectionString: url });
   const place = { database: "test", schema };
-  const first: PostgresMigration = { version: 1, name: "one", sql: 'CREATE TABLE :"schema".one (id int);\n' };
-  const bad: PostgresMigration = { version: 2, name: "bad", sql: 'CREATE TABLE :"schema".two (id int);\nSELECT 1 / 0;\n' };
-  const good: PostgresMigration = { version: 2, name: "good", sql: 'CREATE TABLE :"schema".two (id int);\n' };
-  const migrated = async (...migrations: PostgresMigration[]): Promise<void> => {
+  const first: Migration = { version: 1, name: "one", sql: 'CREATE TABLE :"schema".one (id int);\n' };
+  const bad: Migration = { version: 2, name: "bad", sql: 'CREATE TABLE :"schema".two (id int);\nSELECT 1 / 0;\n' };
+  const good: Migration = { version: 2, name: "good", sql: 'CREATE TABLE :"schema".two (id int);\n' };
+  const migrated = async (...migrations: Migration[]): Promise<void> => {
     const connection = await Connection.from(pool, 10_000, 10_000);
     try {
       await migratePostgres(connection, place, migrations);
@@ -155,6 +156,23 @@ test("PostgreSQL: a migration that fails leaves the schema as it was; the next o
   expect(await columnsOf(schema, "two")).toHaveLength(1);
   await pool.end();
 });
+
+test("PostgreSQL: a schema may have a name with dollar signs, quotes and ends of statements", async () => {
+  for (const schema of ["tenant$1", "a$&b", "x;\n", "a'b", 'a"b', "a.b", "what?", "--a", "a\\b", "ü 😀"]) {
+    const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
+    await saver.setup();
+    const byHand = newSchema();
+    await saver.put({ configurable: { thread_id: "t" } }, emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    expect(await saver.getTuple({ configurable: { thread_id: "t" } })).toBeDefined();
+    expect((await saver.verify()).problems).toEqual([]);
+    await saver.close();
+    const created = await described(schema);
+    await client.query(`ALTER SCHEMA "${schema.replaceAll('"', '""')}" RENAME TO ${byHand}`);
+    await client.query(migrationSql(schema));
+    expect(await described(schema)).toEqual(created);
+    await client.query(`DROP SCHEMA "${schema.replaceAll('"', '""')}" CASCADE`);
+  }
+}, 60_000);
 
 test("PostgreSQL: a pool of the user is used and never closed; options of files are refused", async () => {
   const pool = new Pool({ connectionString: url });

@@ -1,8 +1,10 @@
-import { Client } from "pg";
+import { Client, Pool, type PoolClient } from "pg";
 import { PostgresTurnSaver } from "../../src/postgres/index";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
+import { Connection, setRoundTripHook } from "../../src/testing-internal";
+import { fullFile } from "../integrity/ver-world";
 import { startServer } from "../support/postgres/server";
 import { tempFile } from "../support/temp";
 
@@ -36,6 +38,12 @@ describe("S9.1 verify checks the schema", () => {
       "pg_index",
       "sequence",
     ],
+    [
+      "a migration that isn't what was applied",
+      "UPDATE langgraph_migrations SET name = name || 'x'",
+      "langgraph_migrations",
+      "format",
+    ],
   ])("S9.1 %s is told", async (_, change, table, kind) => {
     expect(ON_POSTGRES).toBe(true);
     const path = tempFile();
@@ -44,6 +52,34 @@ describe("S9.1 verify checks the schema", () => {
     expect(await saver.verify()).toMatchObject({ ok: true, databaseOk: true });
     await onServer(process.env["TURNS_PG_DIRECT_URL"], `SET search_path = ${schemaAt(path)}`, change);
     expect((await saver.verify()).problems).toContainEqual(expect.objectContaining({ table, kind }));
+    saver.close();
+  });
+
+  test("S9.1 rows are asked about together, not each in round trips of its own", async () => {
+    const path = await fullFile();
+    const saver = openSaver(path, { logger: quiet });
+    await saver.setup?.();
+    let trips = 0;
+    setRoundTripHook(() => (trips += 1));
+    const { ok, checked } = await saver.verify().finally(() => setRoundTripHook(undefined));
+    const rows = Object.values(checked).reduce((sum, count) => sum + count, 0);
+    // Of these, some 90 are for the schema's indexes, however many rows there are.
+    expect({ ok, rows, trips, isFew: trips < 1.4 * rows }).toMatchObject({ ok: true, isFew: true });
+    saver.close();
+  });
+
+  test("S9.1 a count of a large table may take as long as it needs", async () => {
+    const saver = openSaver(tempFile(), { logger: quiet });
+    await saver.setup?.();
+    const send = jest.spyOn(Connection.prototype, "send");
+    await saver.verify();
+    const sent = send.mock.calls.map(([queries, isPatient = false]) => ({
+      counts: queries.some(({ text }) => text.startsWith("SELECT count(*) AS n FROM")),
+      isPatient,
+    }));
+    send.mockRestore();
+    expect(sent.filter(({ counts }) => counts).length).toBeGreaterThan(50);
+    expect(sent.filter(({ counts, isPatient }) => counts !== isPatient)).toEqual([]);
     saver.close();
   });
 
@@ -63,4 +99,125 @@ describe("S9.1 verify checks the schema", () => {
     await saver.close();
     await server.stop();
   }, 60_000);
+});
+
+/**
+ * A saver on the store at a path whose server ends its connection, as an administrator or a failover does.
+ *
+ * @param isCut says it of each round trip, counted from 1
+ */
+function cutSaver(path: string, isCut: (trip: number) => boolean) {
+  const pool = new Pool({ connectionString: process.env["TURNS_PG_URL"], max: 2 });
+  const admin = new Pool({ connectionString: process.env["TURNS_PG_DIRECT_URL"], max: 1 });
+  const counted = { trips: 0, cuts: 0, isCounting: false };
+  const wrapped = new WeakSet<PoolClient>();
+  const connect = async (): Promise<PoolClient> => {
+    const client = await pool.connect();
+    if (wrapped.has(client)) return client;
+    wrapped.add(client);
+    const query = client.query.bind(client) as (...args: unknown[]) => unknown;
+    client.query = ((...args: unknown[]) => {
+      const cuts = counted.isCounting && isCut((counted.trips += 1));
+      if (!cuts) return query(...args);
+      counted.cuts += 1;
+      const { processID } = client as unknown as { processID: number };
+      void admin.query("SELECT pg_terminate_backend($1)", [processID]).then(() => query(...args));
+    }) as never;
+    return client;
+  };
+  const on = { options: pool.options, on: pool.on.bind(pool), removeListener: pool.removeListener.bind(pool) };
+  const saver = new PostgresTurnSaver({ ...on, connect, end: () => pool.end() }, { schema: schemaAt(path), logger: quiet });
+  pool.on("error", () => undefined);
+  const verify = async () => {
+    await saver.setup();
+    counted.isCounting = true;
+    const report = await saver.verify().finally(() => (counted.isCounting = false));
+    return { ...counted, report };
+  };
+  const close = async (): Promise<void> => {
+    await saver.close();
+    await pool.end();
+    await admin.end();
+  };
+  return { verify, close };
+}
+
+async function verifiedWithCuts(path: string, isCut: (trip: number) => boolean) {
+  const { verify, close } = cutSaver(path, isCut);
+  return verify().finally(close);
+}
+
+const LAST = (table: string): string => `seq = (SELECT max(seq) FROM ${table})`;
+const DAMAGED = `UPDATE langgraph_checkpoints SET checksum = 'x' WHERE ${LAST("langgraph_checkpoints")};
+  UPDATE langgraph_writes SET checkpoint_id = 'gone' WHERE ${LAST("langgraph_writes")}`;
+
+describe("S9.1 a connection that is lost is no damage", () => {
+  test("S9.1 verify reports the same, no matter where its connection is lost once", async () => {
+    const path = await fullFile();
+    const whole = await verifiedWithCuts(path, () => false);
+    expect(whole.report).toMatchObject({ ok: true, problems: [] });
+    for (let at = 1; at <= whole.trips; at += Math.ceil(whole.trips / 8)) {
+      const { report, cuts } = await verifiedWithCuts(path, (trip) => trip === at);
+      expect({ at, cuts, report }).toEqual({ at, cuts: 1, report: whole.report });
+    }
+  });
+
+  test("S9.1 nor if it is lost again and again", async () => {
+    const path = await fullFile();
+    const whole = await verifiedWithCuts(path, () => false);
+    for (const every of [40, 25]) {
+      const { report, cuts } = await verifiedWithCuts(path, (trip) => trip % every === 0);
+      expect({ every, isOften: cuts > 2, report }).toEqual({ every, isOften: true, report: whole.report });
+    }
+  });
+
+  test("S9.1 a damaged row in rows that are checked again is reported once", async () => {
+    const path = await fullFile();
+    await onServer(process.env["TURNS_PG_DIRECT_URL"], `SET search_path = ${schemaAt(path)}`, DAMAGED);
+    const whole = await verifiedWithCuts(path, () => false);
+    expect(whole.report.problems.filter(({ table }) => table === "langgraph_checkpoints")).toMatchObject([{ kind: "checksum" }]);
+    expect(whole.report.remarks).not.toEqual([]);
+    for (let at = 95; at <= whole.trips; at += Math.ceil((whole.trips - 95) / 8)) {
+      const { report } = await verifiedWithCuts(path, (trip) => trip === at);
+      expect({ at, report }).toEqual({ at, report: whole.report });
+    }
+  });
+
+  test("S9.1 a login that is refused in the middle ends verify with that error", async () => {
+    const path = await fullFile();
+    const pool = new Pool({ connectionString: process.env["TURNS_PG_URL"], max: 1 });
+    let isRefused = false;
+    const refused = new Error("SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string");
+    const on = { options: pool.options, on: pool.on.bind(pool), removeListener: pool.removeListener.bind(pool) };
+    const connect = () => (isRefused ? Promise.reject(refused) : pool.connect());
+    const saver = new PostgresTurnSaver({ ...on, connect, end: () => pool.end() }, { schema: schemaAt(path), logger: quiet });
+    const onProgress = (): void => void (isRefused = true);
+    await expect(saver.verify({ onProgress })).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    await saver.close();
+    await pool.end();
+  });
+});
+
+describe("S9.1 rows that the server can't read", () => {
+  test("S9.1 are named, and the others are checked all the same", async () => {
+    const path = await fullFile();
+    const whole = await verifiedWithCuts(path, () => false);
+    await onServer(
+      process.env["TURNS_PG_DIRECT_URL"],
+      `SET search_path = ${schemaAt(path)}`,
+      `CREATE FUNCTION torn(at bigint) RETURNS boolean LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'invalid page' USING ERRCODE = 'XX001'; END $$`,
+      "ALTER TABLE langgraph_graphs ENABLE ROW LEVEL SECURITY; ALTER TABLE langgraph_graphs FORCE ROW LEVEL SECURITY",
+      "CREATE POLICY torn ON langgraph_graphs USING (torn(seq))",
+    );
+    const { report } = await verifiedWithCuts(path, () => false);
+    const { graphs: _, ...checked } = report.checked;
+    const { graphs: __, ...all } = whole.report.checked;
+    expect(checked).toEqual(all);
+    expect(report.threads).toBe(whole.report.threads);
+    expect(new Set(report.problems.map(({ found }) => found))).toEqual(new Set(["XX001"]));
+    const turns = report.problems.filter(({ table }) => table === "langgraph_checkpoints");
+    expect(turns.length).toBeGreaterThan(0);
+    for (const { where } of turns) expect(where).toMatchObject({ id: expect.any(String) });
+  });
 });

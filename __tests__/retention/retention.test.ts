@@ -44,9 +44,12 @@ async function putAll(saver: TurnSaver, states: readonly Record<string, unknown>
 }
 let puts = 0;
 
-/** Turns of the event loop, in which a prune begins and ends however slow the machine is. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setTimeout(resolve, 1));
+/** Turns of the event loop, and of the database, in which a prune begins and ends however slow the machine is. */
+async function settled(shop?: Shop): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    await shop?.saver.turns.list("nobody");
+  }
 }
 const sizeOf = (path: string): number =>
   [path, `${path}-wal`].reduce((sum, file) => sum + (statSync(file, { throwIfNoEntry: false })?.size ?? 0), 0);
@@ -471,7 +474,7 @@ describe("S2.4 retention after each save", () => {
     shop.saver.events.on("pruned", (report) => reports.push(report));
     for (let time = 0; time < 12; time += 1) {
       await shop.run(1);
-      await settled();
+      await settled(shop);
     }
     expect(await shop.roots()).toHaveLength(5);
     expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
@@ -493,7 +496,7 @@ describe("S2.4 retention after each save", () => {
     const saved = { ...emptyCheckpoint(), id: "00000000-0000-6000-8000-000000000001" };
     const config = await shop.saver.put(at(), saved, { source: "input", step: -1, parents: {} }, {});
     let pruned = 0;
-    shop.saver.events.on("pruned", () => (pruned += 1));
+    const done = new Promise<void>((resolve) => shop.saver.events.on("pruned", () => resolve(void (pruned += 1))));
     await shop.saver.put(
       config,
       { ...saved, id: "00000000-0000-6000-8000-000000000002" },
@@ -501,15 +504,15 @@ describe("S2.4 retention after each save", () => {
       {},
     );
     expect([pruned, shop.count("langgraph_snapshots")]).toEqual([0, 2]);
-    await settled();
+    await done;
     expect([pruned, shop.count("langgraph_snapshots")]).toEqual([1, 1]);
   });
 
   test("S3.6 clean-up on completion: with keepLastWhenDone a run keeps its checkpoints until its graph has finished", async () => {
     const shop = open({ frequency: 0, retention: { keepLastWhenDone: 1 } });
     await shop.run(2);
-    await settled();
-    await settled();
+    await settled(shop);
+    await settled(shop);
     const roots = await shop.roots();
     expect(roots).toHaveLength(1);
     expect((await shop.graph.getState(at())).next).toEqual([]);
@@ -524,7 +527,7 @@ describe("S2.4 retention after each save", () => {
         },
       );
     for (let step = 0; step < 5; step += 1) await put(`00000000-0000-6000-8000-00000000000${step}`, step);
-    await settled();
+    await settled(shop);
     let kept = 0;
     for await (const tuple of shop.saver.list({ configurable: { thread_id: "under way" } })) kept += Number(tuple !== undefined);
     expect(kept).toBe(5);
@@ -558,7 +561,7 @@ describe("S2.4 retention after each save", () => {
     const shop = open({ frequency: 0, retention: { keepLast: 1 } });
     for (let save = 0; save < 6; save += 1) {
       await putAll(shop.saver, [{ doc: `${save} ${"d".repeat(500)}` }]);
-      await settled();
+      await settled(shop);
     }
     await shop.saver.copyThread(THREAD, "copy");
     expect(shop.rowsOf("langgraph_threads").map(({ unswept }) => unswept)).toEqual([5, 5]);
@@ -571,7 +574,7 @@ describe("S2.4 retention after each save", () => {
     const long = Array.from({ length: 3_000 }, (_, index) => `${index} ${"·".repeat(200)}`);
     for (let save = 0; save < 20; save += 1) {
       await putAll(shop.saver, [{ doc: `${save} ${"d".repeat(500)}`, long }]);
-      await settled();
+      await settled(shop);
     }
     const swept = reports.flatMap(({ chunks }, index) => (chunks > 0 ? [index + 1] : []));
     expect(swept).toEqual([16]);

@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import type { UndoCall, Undos } from "langgraph-checkpoint-turns";
-import type { SqliteDatabase } from "../../src/testing-internal";
+import { setRoundTripHook, type SqliteDatabase } from "../../src/testing-internal";
 import type { Deeds } from "../support/eff-world";
 import { undosNamed } from "../support/undo-world";
 
@@ -50,23 +50,28 @@ export function pointAtCommits(db: SqliteDatabase, point: Point): void {
   };
 }
 
+/** Statements that the driver sends in one piece. */
 interface Sent {
-  text: string;
+  handleCommandComplete: (answer: { text: string }) => void;
 }
-type Answered = (error: unknown, result: unknown) => void;
 
 /** {@link pointAtCommits} on all connections to a server. */
 export function pointAtServerCommits(point: Point): void {
-  const own = Client.prototype as unknown as { query: (sent: Sent, answered: Answered) => unknown };
+  const own = Client.prototype as unknown as { query: (sent: Sent) => unknown };
   const query = own.query;
   const writing = new WeakSet<object>();
-  own.query = function (this: object, sent, answered) {
-    if (/^BEGIN .* READ COMMITTED$/.test(sent.text)) writing.add(this);
-    if (sent.text !== "COMMIT" || !writing.delete(this)) return query.call(this, sent, answered);
+  let texts: readonly string[] = [];
+  // The driver calls it right before it hands the statements to the client.
+  setRoundTripHook((all) => (texts = all));
+  own.query = function (this: object, sent) {
+    if (texts.some((text) => /^BEGIN .* READ COMMITTED$/.test(text))) writing.add(this);
+    if (!texts.includes("COMMIT") || !writing.delete(this)) return query.call(this, sent);
     point("about to commit");
-    return query.call(this, sent, (error, result) => {
-      if (!error) point("committed");
-      answered(error, result);
-    });
+    const complete = sent.handleCommandComplete;
+    sent.handleCommandComplete = function (answer) {
+      if (answer.text === "COMMIT") point("committed");
+      complete.call(this, answer);
+    };
+    return query.call(this, sent);
   };
 }

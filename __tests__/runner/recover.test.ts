@@ -11,7 +11,7 @@ import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { SideEffects } from "../support/run-world";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { crash, type Body, stepRunner } from "./recover-world";
+import { crash, type Body, stepRunner, steps } from "./recover-world";
 
 jest.setTimeout(120_000);
 
@@ -29,6 +29,7 @@ function world(body?: Body, options: TurnSaverOptions = {}, path = tempFile()) {
   return { path, saver, ledger, logs, runner: stepRunner(saver, ledger, body) };
 }
 
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const broken = (): never => {
   throw new Error("out of paper");
 };
@@ -73,6 +74,20 @@ describe("recover", () => {
     expect(String(report)).toMatch(/^Resumed: 12\n {2}"t\d+"\n/);
     expect(String(await runner.recover())).toBe("Nothing to recover.");
     expect(await saver.turns.stuck()).toEqual([]);
+  });
+
+  test("S9.4 a config function that throws for one thread skips it, and the others are resumed", async () => {
+    const at = world();
+    await crashed(at, "t", "u", "v");
+    const config = async ({ threadId }: { threadId: string }) => {
+      if (threadId === "u") throw new Error("no such tenant");
+      return {};
+    };
+    const report = await at.runner.recover({ concurrency: 1, config });
+    expect(ids(report.resumed)).toEqual(["t", "v"]);
+    expect(report.skipped).toMatchObject([{ threadId: "u", reason: { code: "INVALID_OPTION" } }]);
+    expect(report.skipped[0]?.reason.message).toContain("no such tenant");
+    expect(ids((await at.runner.recover()).resumed)).toEqual(["u"]);
   });
 
   test("S9.4 two workers that recover at the same time never resume one thread twice", async () => {
@@ -270,6 +285,39 @@ describe("tries", () => {
     expect((await at.runner.recover({ waitMs: 0, tries: 1 })).givenUp).toEqual([]);
     expect(at.ledger.count("t c")).toBe(1);
     expect(await at.saver.turns.stuck()).toEqual([]);
+  });
+
+  test("S9.4 a thread that somebody finishes with graph.invoke(null) while a worker looks at it isn't tried", async () => {
+    const at = world(broken);
+    await crashed(at, "t");
+    expect((await at.runner.recover({ waitMs: 0 })).failed).toHaveLength(1);
+    const graph = at.saver.attach(steps(at.saver, at.ledger));
+    // Asked for between the look and the claim.
+    const config = async () => {
+      await graph.invoke(null, { configurable: { thread_id: "t" } });
+      return {};
+    };
+    const report = await stepRunner(at.saver, at.ledger, undefined).recover({ waitMs: 0, config });
+    expect([report.failed, report.givenUp]).toEqual([[], []]);
+    expect(at.ledger.count("t c")).toBe(1);
+    expect(await internalsOf(at.saver).store.recoveryOf("t", Date.now())).toBeUndefined();
+    expect(await at.saver.turns.liveRuns("t")).toEqual([]);
+  });
+
+  test("S9.4 a given-up thread keeps no row of the process that died of it, so that looks don't meet it again", async () => {
+    const path = tempFile();
+    const at = world(undefined, {}, path);
+    await crashed(at, "poison");
+    expect([child(path, "recover").signal, child(path, "recover").signal]).toEqual(["SIGKILL", "SIGKILL"]);
+    expect((await at.runner.recover({ waitMs: 0, tries: 2 })).givenUp).toHaveLength(1);
+    const { store } = internalsOf(at.saver);
+    expect(await store.listRuns("poison")).toEqual([]);
+    const looked = jest.spyOn(store, "lastRun");
+    await at.runner.recover({ waitMs: 0, tries: 2 });
+    expect(looked).not.toHaveBeenCalled();
+    // A run of later that dies is another matter.
+    await crash(at.saver, "poison");
+    expect(ids(await at.saver.turns.stuck())).toEqual(["poison"]);
   });
 
   test("S9.4 includeStuck tries given-up threads again, with all their tries", async () => {
@@ -484,6 +532,69 @@ describe("workers", () => {
     })();
     await at.runner.drain();
     await draining;
+  });
+
+  test("S9.4 a slow run of recoveries holds back neither other threads nor their reports", async () => {
+    let go = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    const at = world((threadId, node) => (threadId === "slow" && node === "b" ? gate : undefined));
+    await crashed(at, "slow");
+    const stop = new AbortController();
+    const seen: string[] = [];
+    const working = (async () => {
+      for await (const { resumed } of at.runner.recoveries({ everyMs: 10, concurrency: 2, signal: stop.signal })) {
+        seen.push(...ids(resumed));
+        if (seen.length === 2) go();
+        if (seen.includes("slow")) break;
+      }
+    })();
+    // As long as the slow one runs, others crash.
+    while (at.ledger.count("slow pays") === 0 || !(await at.saver.turns.isRunning("slow"))) await pause(10);
+    for (const threadId of ["one", "two"]) {
+      await crashed(at, threadId);
+      while (!seen.includes(threadId)) await pause(10);
+    }
+    await working;
+    expect(seen).toEqual(["one", "two", "slow"]);
+    stop.abort();
+  });
+
+  test("S9.4 recoveries whose signal is aborted tells of what was still running, too", async () => {
+    const stop = new AbortController();
+    const at = world(() => {
+      stop.abort();
+      return pause(100);
+    });
+    await crashed(at, "t");
+    const seen: string[] = [];
+    for await (const { resumed } of at.runner.recoveries({ everyMs: 10, signal: stop.signal })) seen.push(...ids(resumed));
+    expect(seen).toEqual(["t"]);
+  });
+
+  test("S9.4 a thread whose process died of it runs alone in recoveries, too, and doesn't wait for the next look", async () => {
+    const path = tempFile();
+    const at = world(undefined, {}, path);
+    await crashed(at, "poison", "t");
+    expect(child(path, "recover").signal).toBe("SIGKILL");
+    const running: string[] = [];
+    const other = world(
+      async (threadId) => {
+        running.push(`${threadId} begins`);
+        await pause(50);
+        running.push(`${threadId} ends`);
+      },
+      {},
+      path,
+    );
+    await crashed(other, "u", "v");
+    const seen: string[] = [];
+    for await (const { resumed } of other.runner.recoveries({ everyMs: 60_000, waitMs: 0 })) {
+      seen.push(...ids(resumed));
+      if (seen.includes("poison")) break;
+    }
+    expect(seen).toContain("u");
+    const from = running.indexOf("poison begins");
+    expect(running.slice(from, from + 4)).toEqual(["poison begins", "poison ends", "poison begins", "poison ends"]);
   });
 
   test("S9.4 recoveries says once why it skips a thread, and takes it when the reason is gone", async () => {

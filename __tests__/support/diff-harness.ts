@@ -1,6 +1,6 @@
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { MemorySaver } from "@langchain/langgraph";
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { normalised, sortKey } from "./diff-normalise";
 import { anyEngine, type Engine } from "./engines";
 
@@ -134,7 +134,7 @@ export class Lab {
   }
 
   close(): void {
-    if (this.saver instanceof TurnSaver) this.saver.close();
+    if ("close" in this.saver) (this.saver as TurnSaver).close();
   }
 }
 

@@ -150,6 +150,11 @@ export class ModelWorld {
     }
   }
 
+  /** Does something with each thread, one after the other. */
+  async withThreads(work: (saver: TurnSaver, threadId: string) => Promise<void>): Promise<void> {
+    for (const threadId of this.#threads.keys()) await work(this.#savers[0] as TurnSaver, threadId);
+  }
+
   /** What is wrong with the file, and on which thread. */
   async problems(): Promise<unknown> {
     return (await this.#observer.verify()).problems;

@@ -31,7 +31,12 @@ export function openWaiting(path: string, options: TurnSaverOptions, happened: (
   // Nobody ends it: the saver doesn't, and its idle connections end by themselves.
   const pool = new Pool({ connectionString: process.env["TURNS_PG_URL"], idleTimeoutMillis: 100, allowExitOnIdle: true });
   const { driver: _, synchronous: __, ...rest } = options;
-  const waiting = {
+  return new PostgresTurnSaver(waitingPool(pool, happened), { ...rest, schema: schemaAt(path) });
+}
+
+/** The pool, but each connection waits for what is there to wait for by then. */
+export function waitingPool(pool: PgPool, happened: () => unknown) {
+  return {
     options: pool.options,
     on: pool.on.bind(pool),
     removeListener: pool.removeListener.bind(pool),
@@ -41,7 +46,6 @@ export function openWaiting(path: string, options: TurnSaverOptions, happened: (
       return pool.connect();
     },
   };
-  return new PostgresTurnSaver(waiting, { ...rest, schema: schemaAt(path) });
 }
 
 /** The schema that stands for a path. */

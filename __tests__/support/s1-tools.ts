@@ -15,7 +15,8 @@ export function listener(): Logger & { lines: { level: string; fields: Record<st
 
 export function tablesOf(db: Database.Database): string[] {
   const names = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name");
-  return names.pluck().all() as string[];
+  // On PostgreSQL that table has the last transaction's mark.
+  return (names.pluck().all() as string[]).filter((name) => name !== "langgraph_commits");
 }
 
 export function columnsOf(db: Database.Database, table: string): string[] {

@@ -49,19 +49,31 @@ function started(args: string[], env: Record<string, string>, within: readonly s
   return { child, ended };
 }
 
+/** A store in the bank's database. */
+function together(): [path: string, env: Record<string, string>] {
+  return [bank.env["BANK_SCHEMA"] === undefined ? (bank.env["BANK"] as string) : fresh(), { TOGETHER: "1" }];
+}
+
 /** How many processes have still to die. */
 let left = 0;
 
 /** Runs until it completes, with a new process for each one that dies. */
-async function untilDone(path: string, first: string[], next: string[]): Promise<void> {
+async function untilDone(
+  path: string,
+  first: string[],
+  next: string[],
+  env: Record<string, string> = {},
+  afterDeath: () => Promise<void> = async () => undefined,
+): Promise<void> {
   for (let args = first; ;) {
     const KILL_AT = String(left > 0 ? 1 + Math.floor(Math.random() * EVENTS) : 0);
-    const ended = await started([...args, path], { KILL_AT }).ended;
+    const ended = await started([...args, path], { KILL_AT, ...env }).ended;
     if (ended !== "killed") {
       expect(ended).toEqual({ value: expect.anything() as unknown, events: expect.any(Number) as unknown });
       return;
     }
     left -= 1;
+    await afterDeath();
     const saver = open(path);
     // Killed before its input was saved, there is nothing to resume.
     const isSaved = (await saver.turns.tasks("t")).some(({ taskId }) => taskId === first[1]);
@@ -87,6 +99,23 @@ test("S9.6 S4.7 SIGKILL anywhere: as many charges as keys, none twice, none with
     const keys = await balanced(path);
     expect(keys).toHaveLength(4 * (task + 1));
   }
+});
+
+test("S9.6 S4.7 SIGKILL anywhere, with the journal in the same database: what is charged is recorded in the same commit", async () => {
+  const [path, env] = together();
+  left = KILLS;
+  let tasks = 0;
+  for (; left > 0; tasks++) {
+    await untilDone(path, ["run", `t${tasks}`], ["resume", `t${tasks}`], env, async () => {
+      // Without a look at any key, and before anybody resumes.
+      const saver = open(path);
+      const done = (await saver.effects.list("t")).filter(({ status }) => status === "done").map(({ key }) => key);
+      saver.close();
+      expect(done.sort()).toEqual((await bank.charges()).map(({ key }) => key).sort());
+    });
+    expect(await balanced(path)).toHaveLength(4 * (tasks + 1));
+  }
+  expect(await open(path).verify()).toMatchObject({ ok: true });
 });
 
 test("S9.6 S3.5 SIGKILL anywhere in a rewind with transactional undos: each is undone once, and the rest stays", async () => {

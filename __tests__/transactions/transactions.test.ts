@@ -120,6 +120,78 @@ describe.each(LIBRARIES)("transactional effects by $name", (library) => {
   const onlyEffect = async (saver: TurnSaver) => (await saver.effects.list("t")).at(-1)!;
   const tryOf = (key: string = randomUUID(), tries = 1) => ({ key, threadId: "t", name: "e", tries });
 
+  /** Where a saver has its tables in the bank's database. */
+  const inBank = (): string => (bank.env["BANK_SCHEMA"] === undefined ? (bank.env["BANK"] as string) : fresh());
+
+  /** How often a run reached these places, which are commits of the journal. */
+  async function commitsOf(run: () => Promise<unknown>): Promise<{ intents: number; outcomes: number }> {
+    const count = { intents: 0, outcomes: 0 };
+    setFailpointHandler((point) => {
+      if (point === "effect-intent.after") count.intents += 1;
+      if (point === "effect-outcome.after") count.outcomes += 1;
+    });
+    await run();
+    setFailpointHandler(undefined);
+    return count;
+  }
+
+  test("S9.6 with the journal in the same database, its outcome is in the user's commit: one commit less for each effect", async () => {
+    const told: Told = { runs: 0, undos: 0, result: AWKWARD };
+    const path = inBank();
+    const saver = open(path);
+    const { charge } = charging(bank.adapter({ journal: saver }), told);
+    const events: string[] = [];
+    saver.events.on("effect", ({ what, effect: { status } }) => void events.push(`${what} ${status}`));
+    const results: unknown[] = [];
+    const body = async (): Promise<object> => (results.push(await charge({ cents: 5 }), await charge({ cents: 6 })), {});
+    const graph = attached(saver, line({ n: body }));
+    const threadId = randomUUID();
+    const on = { configurable: { thread_id: threadId } };
+    expect(await commitsOf(() => graph.invoke(empty, on))).toEqual({ intents: 2, outcomes: 0 });
+    expect(results).toEqual([AWKWARD, AWKWARD]);
+    expect(events).toEqual(["begun running", "done done", "begun running", "done done"]);
+    const effects = await saver.effects.list(threadId);
+    expect(effects).toMatchObject([{ status: "done", tries: 1 }, { status: "done" }]);
+    expect((await saver.effects.get(effects[0]!.id))?.result).toEqual(AWKWARD);
+    expect((await bank.charges()).map(({ key }) => key)).toEqual(effects.map(({ key }) => key));
+    expect((await saver.verify({ threadId })).problems).toEqual([]);
+    // A saver that the adapter wasn't given records by itself.
+    const other = open(fresh());
+    const elsewhere = attached(other, line({ n: body }));
+    expect(await commitsOf(() => elsewhere.invoke(empty, on))).toEqual({ intents: 2, outcomes: 2 });
+    expect(await other.effects.list(threadId)).toMatchObject([{ status: "done" }, { status: "done" }]);
+  });
+
+  test("S9.6 with the journal in the same database, a transaction that is rolled back leaves the intent, and the next try records", async () => {
+    const told: Told = { runs: 0, undos: 0, fails: new Error("no money") };
+    const saver = open(inBank());
+    const { charge } = charging(bank.adapter({ journal: saver }), told);
+    const graph = attached(saver, line({ n: async () => (await charge({ cents: 5 }), {}) }));
+    const threadId = randomUUID();
+    const on = { configurable: { thread_id: threadId } };
+    expect(await refusal(graph.invoke(empty, on))).toMatchObject({ message: "no money" });
+    expect(await saver.effects.list(threadId)).toMatchObject([{ status: "failed", tries: 1 }]);
+    told.fails = undefined;
+    expect(await commitsOf(() => graph.invoke(null, on))).toMatchObject({ outcomes: 0 });
+    expect(await saver.effects.list(threadId)).toMatchObject([{ status: "done", tries: 2 }]);
+    expect(await bank.charges()).toHaveLength(1);
+  });
+
+  test("S9.6 with the journal in the same database, an effect of another saver's run is recorded by that saver", async () => {
+    const saver = open(inBank());
+    const beside = open(fresh());
+    const threadId = randomUUID();
+    const on = { configurable: { thread_id: threadId } };
+    const charge = defineEffect(`charge ${library.name} ${++made}`, {
+      tx: bank.adapter({ journal: beside }),
+      run: (_: object, { db, key }: { db: unknown; key: string }) => then(bank.charge(db, key, 5), () => "paid"),
+      undo: false,
+    } as never) as unknown as DefinedEffect<object, string>;
+    const graph = attached(saver, line({ n: async () => (await charge({}), {}) }));
+    expect(await commitsOf(() => graph.invoke(empty, on))).toMatchObject({ outcomes: 1 });
+    expect(await saver.effects.list(threadId)).toMatchObject([{ status: "done" }]);
+  });
+
   test("S9.6 the user's writes and the completion row commit together; the result survives, of any type", async () => {
     const { charge, told } = charging();
     told.result = AWKWARD;

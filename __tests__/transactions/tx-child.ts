@@ -11,7 +11,10 @@ import { openSaver } from "../support/open-saver";
  * each statement to the bank, and at every failpoint. With STOP_AT it stops there instead, until somebody continues it.
  */
 const [role = "", task = "", path = ""] = process.argv.slice(2);
-const { BANK = "", BANK_SCHEMA, KILL_AT = "0", STOP_AT = "" } = process.env;
+const { BANK = "", BANK_SCHEMA, KILL_AT = "0", STOP_AT = "", TOGETHER } = process.env;
+const saver = openSaver(path, { logger: quietLogger() });
+/** With TOGETHER, the journal is in the bank's database. */
+const options = TOGETHER === undefined ? {} : { journal: saver };
 
 let events = 0;
 let hasStopped = false;
@@ -40,7 +43,7 @@ function onPostgres(): DefinedEffect<number, number> {
     }) as never;
   });
   return defineEffect(NAME, {
-    tx: pgTransactions(pool, { schema: BANK_SCHEMA }),
+    tx: pgTransactions(pool, { schema: BANK_SCHEMA, ...options }),
     run: async (cents: number, { db, key }: { db: PoolClient; key: string }) => {
       await db.query(`INSERT INTO ${BANK_SCHEMA}.charges VALUES ($1, $2)`, [key, cents]);
       return cents;
@@ -76,7 +79,7 @@ function onSqlite(): DefinedEffect<number, number> {
     },
   };
   return defineEffect(NAME, {
-    tx: sqliteTransactions(watched),
+    tx: sqliteTransactions(watched, options),
     run: (cents: number, { db: handle, key }) => {
       handle.prepare("INSERT INTO charges VALUES (?, ?)").run(key, cents);
       return cents;
@@ -86,7 +89,6 @@ function onSqlite(): DefinedEffect<number, number> {
   });
 }
 
-const saver = openSaver(path, { logger: quietLogger() });
 const charge = BANK_SCHEMA === undefined ? onSqlite() : onPostgres();
 
 async function main(): Promise<unknown> {

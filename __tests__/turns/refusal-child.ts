@@ -1,6 +1,5 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import Database from "better-sqlite3";
-import { setFailpointHandler } from "../../src/testing-internal";
+import { internalsOf, setFailpointHandler } from "../../src/testing-internal";
 import { effect } from "../../src/index";
 import { openSaver } from "../support/open-saver";
 
@@ -23,9 +22,10 @@ const then: Record<string, () => Promise<void>> = {
   "a Thought that can't be saved": async () => failsAt("thought.before"),
   "a checkpoint that can't be saved": async () => failsAt("checkpoint.before"),
   "a lost lease": async () => {
-    const other = new Database(path);
-    other.exec("delete from langgraph_runs");
-    other.close();
+    const { store } = internalsOf(openSaver(path, { logger: silent }));
+    const [run] = await store.listRuns("t");
+    await store.beginRun({ ...run!, runId: "another" }, (others) => others);
+    store.close();
   },
 };
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
-import { internalsOf, openSqliteStore, RunRegistry } from "../../src/testing-internal";
+import { internalsOf, RunRegistry } from "../../src/testing-internal";
 import { State, world } from "../support/run-world";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
 import { openSaver } from "../support/open-saver";
@@ -260,7 +260,7 @@ describe("a run that counted as over, and was not", () => {
       {},
     );
     const others = openSaver(at.path, { synchronous: "normal" });
-    const store = openSqliteStore(at.path, { synchronous: "normal", busyTimeoutMs: 5_000 });
+    const { store } = internalsOf(openSaver(at.path, { synchronous: "normal" }));
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const runs = new RunRegistry({ store, log, createId: randomUUID, clock: () => new Date() });
     const release = await runs.reserve("t");

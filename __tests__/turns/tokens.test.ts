@@ -17,7 +17,7 @@ import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
-import type { TokenCounts } from "../../src/testing-internal";
+import { internalsOf, type TokenCounts } from "../../src/testing-internal";
 import { z } from "zod";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
@@ -322,7 +322,12 @@ describe("S1.8 tokenUsage", () => {
       ],
       rewound: totals(0, 0),
     });
+    // As the database adds them up, for lists.
+    const { inspect } = internalsOf(saver).store;
+    expect(await inspect.taskTokens("t")).toEqual(before.byTask.map(({ total: _, ...task }) => task));
+    expect(await inspect.taskTokens("nobody")).toEqual([]);
     const { rewindId } = await runner.rewind({ threadId: "t", toTask: "a" });
+    expect(await inspect.taskTokens("t")).toEqual([{ taskId: "a", input: 10, output: 5, cached: 4, reasoning: 2 }]);
     expect(await saver.turns.tokenUsage("t")).toMatchObject({ total: totals(10, 5, 4, 2), rewound: totals(60, 13) });
     await saver.rewinds.takeBack(rewindId as string);
     expect(await saver.turns.tokenUsage("t")).toEqual(before);

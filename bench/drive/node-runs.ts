@@ -3,13 +3,15 @@ import type { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { RECORDER_NAME } from "../../src/testing-internal";
-import { NODE, type Step } from "./script";
+import { PAIR, type Step } from "./script";
 
 const GRAPH = { lc: 1, type: "not_implemented", id: ["langgraph"] } as const;
 
 const compiled = new StateGraph(Annotation.Root({ messages: Annotation<unknown[]> }))
-  .addNode(NODE, () => ({}))
-  .addEdge(START, NODE)
+  .addNode(PAIR[0], () => ({}))
+  .addNode(PAIR[1], () => ({}))
+  .addEdge(START, PAIR[0])
+  .addEdge(PAIR[0], PAIR[1])
   .compile();
 
 /** Tells a saver's recorder about nodes as LangGraph does, without a graph that runs: its callback handler, found in an attached graph. */

@@ -15,14 +15,22 @@ export interface Bench {
   end(): Promise<void>;
 }
 
-/** BENCH_POSTGRES_URL's server, or one that is started here with its default settings; or the reason why there is none. */
-export async function postgresServer(): Promise<Bench | string> {
+/**
+ * BENCH_POSTGRES_URL's server, or one that is started here, on a disk and with its default settings but for `fsync`; or the reason why
+ * there is none.
+ *
+ * @param waitsForDisk whether a commit waits until it's on the disk, which is the default of every server
+ */
+export async function postgresServer(waitsForDisk = true): Promise<Bench | string> {
   const given = process.env["BENCH_POSTGRES_URL"];
-  if (given !== undefined && given !== "") return benchOn(given, "the server of BENCH_POSTGRES_URL", async () => undefined);
+  if (given !== undefined && given !== "") {
+    if (!waitsForDisk) return "PostgreSQL without waiting for the disk: the server of BENCH_POSTGRES_URL is as it is";
+    return benchOn(given, "the server of BENCH_POSTGRES_URL", async () => undefined);
+  }
   try {
-    // The one of the tests waits for no disk by default.
-    const server = await startServer({ fsync: "on" });
-    return await benchOn(server.url, "a server on this machine with its default settings", () => server.stop());
+    // The one of the tests is in memory, and waits for no disk.
+    const server = await startServer({ fsync: waitsForDisk ? "on" : "off" }, true);
+    return await benchOn(server.url, "a server on this machine with its default settings, over TCP", () => server.stop());
   } catch (error) {
     return `PostgreSQL: ${(error as Error).message.split("\n")[0]}. Set BENCH_POSTGRES_URL, or install the server's packages`;
   }

@@ -1,7 +1,7 @@
 import { PostgresProxy } from "../../__tests__/support/postgres/proxy";
 import { OFFICIAL, OURS } from "../drive/contenders";
 import { type Bench, postgresContenders, postgresServer } from "../drive/postgres";
-import { Script } from "../drive/script";
+import { PAIR, Script } from "../drive/script";
 import { overSlowNetwork } from "../drive/slow-network";
 import { Thread } from "../drive/thread";
 import { conversation } from "../drive/workloads";
@@ -15,6 +15,7 @@ const AT_ONCE = 32;
 export const stepAt = (messages: number): string => `${messages.toLocaleString("en")} messages, whole step`;
 export const STEP_FAR = `10 messages, whole step, ${ROUND_TRIP_MS} ms to the server and back`;
 export const STEP_AT_ONCE = `${AT_ONCE} threads at once, per step`;
+const NO_DISK = "without waiting for the disk";
 export const getAt = (messages: number): string => `${messages.toLocaleString("en")} messages, getTuple`;
 export const listAt = (messages: number): string => `${messages.toLocaleString("en")} messages, list of 20`;
 export const ROUND_TRIPS = "round trips per step";
@@ -25,6 +26,7 @@ export const postgres: Scenario = {
   run: async ({ quick }): Promise<Result> => {
     const samples = new Samples();
     const bench = await postgresServer();
+    const absent: string[] = [];
     const title = "On PostgreSQL, beside the official PostgresSaver";
     if (typeof bench === "string")
       return { name: POSTGRES, title, contenders: [], samples, facts: {}, notes: [], absent: [bench] };
@@ -49,13 +51,16 @@ export const postgres: Scenario = {
         for (const [id, bytes] of after)
           samples.add("tables of a thread of 1,000 messages", id, bytes - (before.get(id) ?? 0), "bytes");
       }
+      absent.push(...(await withoutDisk(quick, samples)));
       const notes = [
-        `${bench.which}. Each saver has a schema and a pool of its own. Their tables grow from one measurement to the next.`,
+        `${bench.which}. Each saver has a schema and a pool of ten connections of its own. Their tables grow from one measurement to the next.`,
+        "An agent and its tools: two nodes by turns. As in LangGraph, a step's put and putWrites are under way at the same time.",
+        `A commit waits for the disk (synchronous_commit on), except where it says "${NO_DISK}": there, the server has fsync off.`,
         `A server ${ROUND_TRIP_MS} ms away is the same one behind a proxy that delays both directions.`,
         `${AT_ONCE} threads at once: all in one process with one saver. Per step means the whole time divided by all steps.`,
         "Round trips are counted by a proxy: how often the saver waits for the server. Those of calls that overlap count each.",
       ];
-      return { name: POSTGRES, title, contenders, samples, facts: {}, notes };
+      return { name: POSTGRES, title, contenders, samples, facts: {}, notes, absent };
     } finally {
       await bench.end();
     }
@@ -76,7 +81,7 @@ async function conversations(
 ): Promise<void> {
   const stores = await opened(bench, url);
   for (let seed = 0; seed < threads; seed += 1) {
-    const all = stores.map((store) => new Thread({ ...store, script: new Script(conversation(seed)) }));
+    const all = stores.map((store) => new Thread({ ...store, script: new Script(conversation(seed), PAIR) }));
     for (const thread of all) {
       await thread.begin();
       for (let count = measured; count < messages; count += 1) await thread.step();
@@ -103,9 +108,27 @@ async function conversations(
   for (const { contender, saver } of stores) await contender.close(saver);
 }
 
-async function atOnce(bench: Bench, steps: number, samples: Samples): Promise<void> {
+/** A disk says much about itself and little about savers. @returns why it's not measured, if it isn't */
+async function withoutDisk(quick: boolean, samples: Samples): Promise<string[]> {
+  const bench = await postgresServer(false);
+  if (typeof bench === "string") return [bench];
+  try {
+    const threads = { messages: 10, measured: 5, threads: quick ? 8 : 40 };
+    await conversations(bench, bench.url, threads, samples, `${stepAt(10)}, ${NO_DISK}`);
+    for (let round = 0; round < (quick ? 1 : 3); round += 1)
+      await atOnce(bench, quick ? 5 : 15, samples, `${STEP_AT_ONCE}, ${NO_DISK}`);
+    return [];
+  } finally {
+    await bench.end();
+  }
+}
+
+async function atOnce(bench: Bench, steps: number, samples: Samples, named = STEP_AT_ONCE): Promise<void> {
   for (const store of await opened(bench, bench.url)) {
-    const all = Array.from({ length: AT_ONCE }, (_, seed) => new Thread({ ...store, script: new Script(conversation(seed)) }));
+    const all = Array.from(
+      { length: AT_ONCE },
+      (_, seed) => new Thread({ ...store, script: new Script(conversation(seed), PAIR) }),
+    );
     await Promise.all(all.map((thread) => thread.begin()));
     const took = await timed(() =>
       Promise.all(
@@ -114,7 +137,7 @@ async function atOnce(bench: Bench, steps: number, samples: Samples): Promise<vo
         }),
       ),
     );
-    samples.add(STEP_AT_ONCE, store.contender.id, took / (AT_ONCE * steps));
+    samples.add(named, store.contender.id, took / (AT_ONCE * steps));
     for (const thread of all) await thread.end();
     await store.contender.close(store.saver);
   }
@@ -128,7 +151,7 @@ async function countTrips(bench: Bench, samples: Samples): Promise<void> {
     for (const store of await opened(bench, proxy.url)) {
       const { id } = store.contender;
       const before = proxy.connections;
-      const thread = new Thread({ ...store, script: new Script(conversation(0)) });
+      const thread = new Thread({ ...store, script: new Script(conversation(0), PAIR) });
       await thread.begin();
       for (let count = 0; count < 3; count += 1) await thread.step();
       for (let count = 0; count < 10; count += 1) {

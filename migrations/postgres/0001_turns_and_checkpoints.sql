@@ -350,7 +350,7 @@ CREATE TABLE :"schema".langgraph_leftovers (
   PRIMARY KEY (thread, rewind_id)
 );
 
--- Each transaction leaves a mark here with a number of its own, and removes the one of its process's last transaction. If the
+-- Each transaction leaves a mark here with a number of its own, and one in 32 removes those of its process's earlier ones. If the
 -- connection is lost during COMMIT, the mark tells whether it was carried out. With "done" 0 it stands for a transaction that wasn't,
 -- and never will be: its own mark would be a second one. Marks of processes that have stopped are removed after a day.
 CREATE TABLE :"schema".langgraph_commits (

@@ -1,13 +1,14 @@
 import { InvalidArgumentError } from "commander";
 import type { BaseTurnSaver } from "../base-saver";
+import type { DatabaseOptions } from "./database";
 import type { Answer } from "./output";
 import { parsedDuration } from "./text";
 
 /** An option: its flags, what it means, and how its text is read. */
 export type OptionSpec = readonly [flags: string, meaning: string, parse?: (text: string) => unknown];
 
-/** A command that looks into a database. Every command is one of these, so help, completion and tests know them all. */
-export interface CommandSpec<O extends object = object> {
+/** What help, completion and tests know of every command. */
+export interface CommandFace {
   name: string;
   /** Its arguments: `<thread> [turn]`. */
   args?: string;
@@ -15,7 +16,23 @@ export interface CommandSpec<O extends object = object> {
   /** The first lines of its help. */
   examples: readonly string[];
   options?: readonly OptionSpec[];
+}
+
+/** A command on one database, which is opened before it runs. */
+export interface CommandSpec<O extends object = object> extends CommandFace {
+  /** The answer if the database can't be opened; undefined: the error is the answer. */
+  unopened?: (error: unknown) => Answer | undefined;
   run: (saver: BaseTurnSaver, args: readonly string[], options: O) => Promise<Answer>;
+}
+
+/** A command that opens its databases itself: two of them, or one that may not exist yet. */
+export interface OwnCommandSpec<O extends object = object> extends CommandFace {
+  runAlone: (args: readonly string[], options: O & DatabaseOptions) => Promise<Answer>;
+}
+
+/** {@link command} */
+export function ownCommand<O extends object>(spec: OwnCommandSpec<O>): OwnCommandSpec {
+  return spec as OwnCommandSpec;
 }
 
 /** Checks the type of a command's options, and forgets it. */
@@ -56,4 +73,12 @@ export function oneOf<T extends string>(values: readonly T[]): (text: string) =>
 export function manyOf<T extends string>(values: readonly T[]): (text: string) => T[] {
   const one = oneOf(values);
   return (text) => text.split(",").map((part) => one(part.trim()));
+}
+
+/** Names with commas between them. */
+export function manyNames(text: string): string[] {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
 }

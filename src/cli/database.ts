@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import type { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
+import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { EncryptionOption } from "../sealing";
 import { UsageError } from "./exit";
@@ -10,12 +12,6 @@ export interface DatabaseOptions {
   db?: string;
   schema?: string;
   keyFile?: string;
-}
-
-/** Where the data is, and how that was found out. */
-export interface Location {
-  place: string;
-  from: "argument" | "TURNS_DB" | "DATABASE_URL" | "folder";
 }
 
 const URL_OF_POSTGRES = /^postgres(ql)?:\/\//i;
@@ -33,22 +29,32 @@ export function isPlace(text: string): boolean {
  * @throws {UsageError} if there is none, or more than one; {TurnsError} what opening throws
  */
 export async function opened(options: DatabaseOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
+  return openAt(await located(options), placeOf(options), how);
+}
+
+/** What goes with the place of the command line's own database. @throws {UsageError} */
+export function placeOf({ schema, keyFile }: DatabaseOptions): PlaceOptions {
+  return { schema: schemaOf(schema), encryption: keysOf(keyFile, "TURNS_KEY", "--key-file") };
+}
+
+/** As everywhere, a variable that is empty isn't set. */
+function schemaOf(given: string | undefined): string | undefined {
+  const { TURNS_SCHEMA: set } = process.env;
+  return given ?? (set === "" ? undefined : set);
+}
+
+/** Where the data is; see {@link opened}. What was named may not exist yet. @throws {UsageError} */
+export async function located(options: DatabaseOptions): Promise<string> {
   const { env } = process;
   const given = options.db ?? env["TURNS_DB"];
-  if (given !== undefined && given !== "") return open(given, options, how);
+  if (given !== undefined && given !== "") return given;
   const url = env["DATABASE_URL"] ?? "";
-  if (URL_OF_POSTGRES.test(url)) {
-    try {
-      return await open(url, options, how);
-    } catch (error) {
-      if (!TurnsError.is(error, "SCHEMA_OUTDATED")) throw error;
-    }
-  }
+  if (URL_OF_POSTGRES.test(url) && (await hasTables(url, options))) return url;
   const files = readdirSync(".").filter((name) => FILES.test(name));
   const ours: string[] = [];
-  for (const file of files) if (await isOurs(file, options)) ours.push(file);
+  for (const file of files) if (await isOurs(file)) ours.push(file);
   const [only] = ours;
-  if (only !== undefined && ours.length === 1) return open(only, options, how);
+  if (only !== undefined && ours.length === 1) return only;
   const problem =
     only === undefined
       ? "There is no database of langgraph-checkpoint-turns here."
@@ -56,10 +62,19 @@ export async function opened(options: DatabaseOptions, how: TurnSaverOptions): P
   throw new UsageError(problem, "Name one: turns agent.db, --db agent.db, --db postgresql://host/database, or TURNS_DB.");
 }
 
-async function isOurs(file: string, options: DatabaseOptions): Promise<boolean> {
+async function hasTables(url: string, { schema }: DatabaseOptions): Promise<boolean> {
   try {
-    const saver = await open(file, options, { readOnly: true });
-    await closed(saver);
+    await closed(await openAt(url, { schema: schemaOf(schema) }, { readOnly: true }));
+  } catch (error) {
+    if (TurnsError.is(error, "SCHEMA_OUTDATED")) return false;
+    if (!TurnsError.is(error, "ENCRYPTED")) throw error;
+  }
+  return true;
+}
+
+async function isOurs(file: string): Promise<boolean> {
+  try {
+    await closed(await openAt(file, {}, { readOnly: true }));
     return true;
   } catch (error) {
     // Our file, to be opened with its keys or with another version.
@@ -67,17 +82,44 @@ async function isOurs(file: string, options: DatabaseOptions): Promise<boolean> 
   }
 }
 
-async function open(place: string, options: DatabaseOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
-  const encryption = keysOf(options);
-  const settings = encryption === undefined ? how : { ...how, encryption };
-  if (URL_OF_POSTGRES.test(place)) {
+const tell = (_: object, message: string): void => void process.stderr.write(`turns: ${message}.\n`.replace(/\.\.\n$/, ".\n"));
+/** Warnings as a person reads them, without their data. */
+const LOGGER: Logger = { debug: () => undefined, info: () => undefined, warn: tell, error: tell };
+
+/** What goes with the place of a database. */
+export interface PlaceOptions {
+  /** On PostgreSQL. */
+  schema?: string | undefined;
+  encryption?: EncryptionOption | undefined;
+}
+
+export function isUrl(place: string): boolean {
+  return URL_OF_POSTGRES.test(place);
+}
+
+/** The path of a file that was named as a path or as `file:…`, which may be relative. @throws {UsageError} */
+export function fileOf(place: string): string {
+  if (!place.startsWith("file:")) return place;
+  try {
+    return fileURLToPath(new URL(place, pathToFileURL(`${process.cwd()}/`)));
+  } catch (error) {
+    throw new UsageError(
+      `${place} names no file: ${(error as Error).message}.`,
+      "Give a path, or a URL like file:///data/agent.db.",
+    );
+  }
+}
+
+/** Opens a database. @throws {UsageError} for a file that isn't there, if nothing may be created; {TurnsError} what opening throws */
+export async function openAt(place: string, { schema, encryption }: PlaceOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
+  const settings = { logger: LOGGER, ...how, ...(encryption !== undefined && { encryption }) };
+  if (isUrl(place)) {
     const { PostgresTurnSaver } = await import("../postgres");
-    const schema = options.schema ?? process.env["TURNS_SCHEMA"];
     const saver = PostgresTurnSaver.fromConnString(place, { ...settings, ...(schema !== undefined && { schema }) });
     await connected(saver);
     return saver;
   }
-  const file = place.startsWith("file:") ? new URL(place).pathname : place;
+  const file = fileOf(place);
   if (how.readOnly === true && !existsSync(file)) {
     throw new UsageError(`There is no file ${file}.`, "Give the path of a database file, or a URL: postgresql://host/database.");
   }
@@ -85,6 +127,33 @@ async function open(place: string, options: DatabaseOptions, how: TurnSaverOptio
   const saver = TurnSaver.fromPath(file, settings);
   await connected(saver);
   return saver;
+}
+
+/**
+ * Opens a database that a command writes to, which may not exist yet.
+ *
+ * @param isWriting false: only to tell what would be done
+ * @returns no saver if nothing is written and it would be created
+ */
+export async function openTarget(
+  place: string,
+  options: PlaceOptions,
+  isWriting: boolean,
+): Promise<{ saver: BaseTurnSaver | undefined; isNew: boolean }> {
+  const found = await openExisting(place, options);
+  if (!isWriting) return { saver: found, isNew: found === undefined };
+  if (found !== undefined) await closed(found);
+  return { saver: await openAt(place, options, {}), isNew: found === undefined };
+}
+
+async function openExisting(place: string, options: PlaceOptions): Promise<BaseTurnSaver | undefined> {
+  if (!isUrl(place) && !existsSync(fileOf(place))) return undefined;
+  try {
+    return await openAt(place, options, { readOnly: true });
+  } catch (error) {
+    if (TurnsError.is(error, "SCHEMA_OUTDATED") && error.data["found"] === 0) return undefined;
+    throw error;
+  }
 }
 
 async function connected(saver: BaseTurnSaver): Promise<void> {
@@ -102,11 +171,24 @@ export async function closed(saver: BaseTurnSaver): Promise<void> {
   await closing;
 }
 
-/** Keys come from the environment or from a file: what is typed stays in the shell's history. */
-function keysOf({ keyFile }: DatabaseOptions): EncryptionOption | undefined {
-  const { TURNS_KEY: key, TURNS_KEY_ID: keyId } = process.env;
+/**
+ * Keys come from the environment or from a file: what is typed stays in the shell's history.
+ *
+ * @param variable with the key; `<variable>_ID` has its id
+ * @param flag that named the file
+ */
+export function keysOf(keyFile: string | undefined, variable: string, flag: string): EncryptionOption | undefined {
+  const { [variable]: key, [`${variable}_ID`]: keyId } = process.env;
   if (keyFile === undefined) return key === undefined || key === "" ? undefined : { key, ...(keyId !== undefined && { keyId }) };
-  const text = readFileSync(keyFile === "-" ? 0 : keyFile, "utf8").trim();
+  let text: string;
+  try {
+    text = readFileSync(keyFile === "-" ? 0 : keyFile, "utf8").trim();
+  } catch (error) {
+    throw new UsageError(
+      `The key file ${keyFile} can't be read: ${(error as Error).message}.`,
+      `Give ${flag} the path of a file, or -.`,
+    );
+  }
   if (!text.startsWith("{")) return { key: text, ...(keyId !== undefined && { keyId }) };
   try {
     return JSON.parse(text) as EncryptionOption;

@@ -15,31 +15,50 @@ export class UsageError extends Error {
   }
 }
 
+/** Ctrl-C stopped the work at a safe place. */
+export class Interrupted extends Error {
+  constructor(what: string, remedy: string) {
+    super(`${what} ${remedy}`);
+  }
+}
+
 /** Somebody has to decide something first. */
 const DECISIONS: ReadonlySet<TurnsErrorCode> = new Set([
   ...(["THREAD_RUNNING", "REWIND_UNFINISHED", "REWIND_CONFLICT", "EFFECT_UNCOMPENSATED", "EFFECT_IN_DOUBT"] as const),
   ...(["EFFECT_NOT_IN_DOUBT", "UNFINISHED_WORK", "GRAPH_CHANGED", "BACKUP_TARGET_EXISTS", "SALVAGE_TARGET_EXISTS"] as const),
-  ...(["THREAD_EXISTS"] as const),
+  ...(["THREAD_EXISTS", "THREAD_MOVED", "THREAD_DELETED", "IMPORT_ABORTED"] as const),
 ]);
-const USAGE: ReadonlySet<TurnsErrorCode> = new Set(["INVALID_OPTION", "INVALID_CONFIG"]);
+const USAGE: ReadonlySet<TurnsErrorCode> = new Set(["INVALID_OPTION", "INVALID_CONFIG", "GRAPH_MODULE_INVALID"]);
 
 export function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError) return WRONG_USAGE;
+  if (error instanceof Interrupted) return INTERRUPTED;
   if (!TurnsError.is(error)) return FAILED;
+  if (isPlaintext(error)) return NEEDS_DECISION;
   return USAGE.has(error.code) ? WRONG_USAGE : DECISIONS.has(error.code) ? NEEDS_DECISION : FAILED;
+}
+
+/** The target of a copy would store in plain text what the source has sealed. */
+function isPlaintext(error: TurnsError): boolean {
+  return error.code === "ENCRYPTED" && error.data["option"] === "allowPlaintext";
 }
 
 /** What the error's own remedy says in the words of a program, in the words of the command line. */
 const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   ENCRYPTED: "Set TURNS_KEY, or give --key-file FILE.",
   UNKNOWN_KEY: "Give all keys: --key-file FILE with { keys, current } as JSON.",
-  SCHEMA_OUTDATED: "Open the database once in your program, with this version of the package.",
+  EFFECT_IN_DOUBT: "turns effects --in-doubt lists it, and turns effect resolve EFFECT done --yes (or not-done) settles it.",
+  REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
+  UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",
+  GRAPH_CHANGED: "turns resume THREAD --graph MODULE with --drift continue, --drift restart or --accept NODES.",
+  SCHEMA_OUTDATED: "turns migrate shows what is missing, and turns migrate --yes makes it. turns doctor tells what differs.",
+  SALVAGE_TARGET_EXISTS: "Give another path.",
 };
 
 /** The message for stderr: what is wrong, what to do, and the code. A stack only for what should never happen. */
 export function messageOf(error: unknown): string {
-  if (error instanceof UsageError) return error.message;
+  if (error instanceof UsageError || error instanceof Interrupted) return error.message;
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
-  const remedy = REMEDIES[error.code];
+  const remedy = isPlaintext(error) ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file." : REMEDIES[error.code];
   return `${error.message}${remedy === undefined ? "" : ` Here: ${remedy}`} [${error.code}]`;
 }

@@ -1,5 +1,11 @@
 #!/usr/bin/env node
+import { setFlagsFromString } from "node:v8";
+import { hasLoadedModule } from "./graph-module";
 import { run } from "./program";
+
+// Commands read millions of rows and keep few. On a machine with much memory, V8 would let four times of what is in use pile up
+// as garbage before it collects: 60 MB more for `turns prune`, in no less time.
+setFlagsFromString("--heap-growing-percent=50");
 
 // A reader that has seen enough (`| head`) closes the pipe. That's no error.
 for (const stream of [process.stdout, process.stderr])
@@ -10,4 +16,5 @@ for (const stream of [process.stdout, process.stderr])
 
 void run(process.argv.slice(2)).then((code) => {
   process.exitCode = code;
+  if (hasLoadedModule()) process.stdout.write("", () => process.exit(code));
 });

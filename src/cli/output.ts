@@ -40,7 +40,7 @@ export function write(answer: Answer, options: OutputOptions): void {
     for (const item of list) stdout.write(`${JSON.stringify(item)}\n`);
     return;
   }
-  if (options.json === true || (!stdout.isTTY && options.table !== true)) {
+  if (!wantsText(options)) {
     stdout.write(`${JSON.stringify({ format: FORMAT, ...data }, undefined, 2)}\n`);
     return;
   }
@@ -51,7 +51,12 @@ export function write(answer: Answer, options: OutputOptions): void {
   stdout.write(lines);
 }
 
-function lookOf({ color = true, utc = false }: OutputOptions): Look {
+/** Whether a person reads it. */
+export function wantsText({ json, jsonl, table: wanted }: OutputOptions): boolean {
+  return json !== true && jsonl !== true && (process.stdout.isTTY || wanted === true);
+}
+
+export function lookOf({ color = true, utc = false }: OutputOptions): Look {
   const { stdout, env } = process;
   const given = Number(env["COLUMNS"]);
   const width = stdout.isTTY ? stdout.columns : given > 0 ? given : Infinity;

@@ -1,25 +1,36 @@
-import { Argument, Command, CommanderError, Option } from "commander";
+import { Argument, Command, CommanderError, Help, Option } from "commander";
+import type { BaseTurnSaver } from "../base-saver";
 import type { TurnSaverOptions } from "../options";
 import { nearestName } from "../unknown-option";
-import type { CommandSpec } from "./command";
+import type { CommandFace, CommandSpec, OwnCommandSpec } from "./command";
 import { BACKUP, type ChangeOptions, CHANGES } from "./commands/changes";
 import { DOCTOR, SIZE, TOKENS, VERIFY } from "./commands/database";
 import { EFFECTS, REWINDS } from "./commands/effects";
+import { RUNS, STUCK } from "./commands/run";
+import { TAIL } from "./commands/tail";
 import { INBOX, OVERVIEW, STATUS, THREADS } from "./commands/threads";
+import { EXPORT, MOVING } from "./commands/moving";
+import { REPAIRING, REUSE, SALVAGE } from "./commands/repair";
 import { BLAME, DIFF, GREP, LOG, SHOW, STATE } from "./commands/turns";
+import { WEB, type WebOptions } from "./commands/web";
 import { completionOf, SHELLS } from "./completion";
 import { closed, type DatabaseOptions, isPlace, opened } from "./database";
-import { DONE, exitCodeOf, INTERRUPTED, messageOf, UsageError, WRONG_USAGE } from "./exit";
-import { type OutputOptions, write } from "./output";
+import { DONE, exitCodeOf, messageOf, UsageError, WRONG_USAGE } from "./exit";
+import { interrupted } from "./interrupt";
+import { type Answer, type OutputOptions, write } from "./output";
+import { safe } from "./text";
 
 /** The build puts the package's version here. */
 declare const TURNS_VERSION: string | undefined;
 
 /** What only looks: it opens the database read-only, and never migrates it. */
 const READING: readonly CommandSpec[] = [
-  ...[THREADS, STATUS, LOG, SHOW, STATE, DIFF, BLAME, GREP],
-  ...[EFFECTS, INBOX, REWINDS, SIZE, TOKENS, VERIFY, DOCTOR, BACKUP],
+  ...[THREADS, STATUS, LOG, SHOW, STATE, DIFF, BLAME, TAIL, GREP],
+  ...[EFFECTS, INBOX, STUCK, REWINDS, SIZE, TOKENS, VERIFY, DOCTOR, BACKUP, EXPORT],
 ];
+
+/** What opens its databases itself, and changes one only with `--yes`. */
+const OWN: readonly OwnCommandSpec[] = [...MOVING, ...REPAIRING];
 
 const EXAMPLES = [
   "turns agent.db                    what is in it, and what needs somebody",
@@ -33,14 +44,13 @@ export async function run(argv: readonly string[]): Promise<number> {
   const args = first !== undefined && isPlace(first) ? ["--db", ...argv] : [...argv];
   let exit = DONE;
   const program = assembled((code) => (exit = code));
-  const interrupted = (): never => process.exit(INTERRUPTED);
   process.on("SIGINT", interrupted);
   try {
     await program.parseAsync(args, { from: "user" });
     return exit;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? DONE : WRONG_USAGE;
-    process.stderr.write(`turns: ${messageOf(error)}\n`);
+    process.stderr.write(`turns: ${safe(messageOf(error))}\n`);
     return exitCodeOf(error);
   } finally {
     process.removeListener("SIGINT", interrupted);
@@ -51,7 +61,14 @@ type Options = DatabaseOptions & OutputOptions;
 
 function assembled(exitWith: (code: number) => void): Command {
   const program = new Command("turns")
-    .description("Looks into the threads of LangGraph agents that langgraph-checkpoint-turns keeps.")
+    .description(
+      "See what your LangGraph agents did, what is in flight, and what to do about it. Works on SQLite files and on PostgreSQL.",
+    )
+    .usage("[database] [command] [options]")
+    .configureHelp({
+      subcommandTerm: termOf,
+      formatHelp: (command, help) => optionsLast(Help.prototype.formatHelp.call(help, command, help)),
+    })
     .version(typeof TURNS_VERSION === "string" ? TURNS_VERSION : "unknown", "-V, --version", "the version")
     .argument("[command]")
     .option("--db <place>", "a file, or postgresql://host/database (default: TURNS_DB, DATABASE_URL, or the only file here)")
@@ -62,8 +79,9 @@ function assembled(exitWith: (code: number) => void): Command {
     .option("--table", "as on a terminal, also without one")
     .option("--fields <names>", "only these fields: threadId,state")
     .option("--utc", "times in UTC")
-    .option("--no-color", "no colours, as with NO_COLOR")
+    .option("--no-color", "no colors, as with NO_COLOR")
     .option("--no-pager", "no pager, as with TURNS_PAGER=cat")
+    .addHelpText("after", "\nturns COMMAND --help has examples and options of a command.")
     .addHelpText("before", `Examples:\n${EXAMPLES.map((line) => `  ${line}`).join("\n")}\n`)
     .exitOverride()
     .configureOutput({ outputError: (text, print) => print(text.replace(/^error: /, "turns: ")) })
@@ -74,12 +92,20 @@ function assembled(exitWith: (code: number) => void): Command {
     if (name !== undefined) throw unknownCommand(name, program);
     await act(OVERVIEW)([], options);
   });
+  const changes = "To change something, after a plan and --yes:";
   for (const spec of READING) add(program, spec, act(spec), "To look:");
-  for (const spec of CHANGES)
-    add(program, spec, answering(spec, change, exitWith), "To change something, after a plan and --yes:");
+  add(program, SALVAGE, alone(SALVAGE, exitWith), "To look:");
+  add(
+    program,
+    WEB,
+    answering(WEB, ({ write: may }: WebOptions) => ({ readOnly: may !== true }), exitWith),
+    "To look:",
+  );
+  for (const spec of [...CHANGES, ...RUNS, REUSE]) add(program, spec, answering(spec, change, exitWith), changes);
+  for (const spec of OWN) add(program, spec, alone(spec, exitWith), changes);
   program
     .command("completion")
-    .helpGroup("To look:")
+    .helpGroup("This program:")
     .summary("a script that completes commands and options in your shell")
     .addArgument(new Argument("<shell>").choices(SHELLS))
     .addHelpText("before", `Examples:\n${SHELLS.map((shell) => `  turns completion ${shell}`).join("\n")}\n`)
@@ -87,15 +113,41 @@ function assembled(exitWith: (code: number) => void): Command {
   return program;
 }
 
+/** A command in the list of commands, with the one that it's the only parent of. */
+function termOf(command: Command): string {
+  const [only] = command.commands;
+  return only === undefined
+    ? `${command.name()} ${command.usage().replace("[options]", "").trim()}`.trim()
+    : `${command.name()} ${termOf(only)}`;
+}
+
+/** A newcomer looks for a command first. */
+function optionsLast(help: string): string {
+  const parts = help.trimEnd().split("\n\n");
+  const isOptions = (part: string): boolean => part.startsWith("Options:");
+  return `${[...parts.filter((part) => !isOptions(part)), ...parts.filter(isOptions)].join("\n\n")}\n`;
+}
+
+/** Where a command is in the list, if it isn't with the others of its kind. */
+const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  "All threads:": ["threads", "inbox", "effects", "grep", "size", "tokens"],
+  "One thread:": ["status", "log", "show", "state", "diff", "blame", "rewinds", "export"],
+  "The database:": ["verify", "doctor", "backup", "salvage"],
+  "Change a thread, after a plan and --yes:": ["effect resolve", "rewind", "take-back", "name", "copy", "delete", "reuse"],
+  "Change the database, after a plan and --yes:": [
+    ...["prune", "vacuum", "move", "import", "import-official", "migrate", "keys rotate"],
+  ],
+};
+
 type Act = (args: readonly string[], options: Options) => Promise<void>;
 
-function add(program: Command, { name, args = "", summary, examples, options = [] }: CommandSpec, act: Act, group: string): void {
+function add(program: Command, { name, args = "", summary, examples, options = [] }: CommandFace, act: Act, kind: string): void {
+  const [group = kind] = Object.entries(GROUPS).find(([, names]) => names.includes(name)) ?? [];
   const [last = "", outer] = name.split(" ").reverse();
   const parent =
     outer === undefined
       ? program
-      : (program.commands.find((one) => one.name() === outer) ??
-        program.command(outer).helpGroup(group).summary(`${outer} ${last}: ${summary}`));
+      : (program.commands.find((one) => one.name() === outer) ?? program.command(outer).helpGroup(group).summary(summary));
   const command = parent.command(`${last} ${args}`.trim()).helpGroup(group).summary(summary).description(`${summary}.`);
   command.addHelpText("before", `Examples:\n${examples.map((line) => `  ${line}`).join("\n")}\n`);
   for (const [flags, meaning, parse] of options) {
@@ -103,18 +155,39 @@ function add(program: Command, { name, args = "", summary, examples, options = [
     command.addOption(parse === undefined ? option : option.argParser(parse));
   }
   command.action(async (...given: unknown[]) => {
-    const texts = given.slice(0, -2).filter((arg) => arg !== undefined) as string[];
+    const texts = given
+      .slice(0, -2)
+      .flat()
+      .filter((arg) => arg !== undefined) as string[];
     await act(texts, command.optsWithGlobals<Options>());
   });
 }
 
+function alone(spec: OwnCommandSpec, exitWith: (code: number) => void): Act {
+  return async (args, options) => {
+    const answer = await spec.runAlone(args, options);
+    write(answer, options);
+    exitWith(answer.exit ?? DONE);
+  };
+}
+
 function answering(spec: CommandSpec, how: (options: object) => TurnSaverOptions, exitWith: (code: number) => void): Act {
   return async (args, options) => {
-    const saver = await opened(options, how(options));
-    try {
-      const answer = await spec.run(saver, args, options);
+    const answered = (answer: Answer): void => {
       write(answer, options);
       exitWith(answer.exit ?? DONE);
+    };
+    let saver: BaseTurnSaver;
+    try {
+      saver = await opened(options, how(options));
+    } catch (error) {
+      const answer = spec.unopened?.(error);
+      if (answer === undefined) throw error;
+      answered(answer);
+      return;
+    }
+    try {
+      answered(await spec.run(saver, args, options));
     } finally {
       await closed(saver);
     }

@@ -1,3 +1,5 @@
+import { shellWord } from "../inspection/words";
+
 /* Texts for a terminal: their width, and values in few characters. */
 
 /* eslint-disable no-control-regex -- these characters are what it's about */
@@ -18,6 +20,11 @@ export function safe(text: string): string {
 /** {@link safe} in one line. */
 export function oneLine(text: string): string {
   return safe(text.replaceAll(/\s+/g, " ").trim());
+}
+
+/** A word of a command to paste: quoted for a shell if it has to be, in one line, and safe to show. */
+export function word(text: string): string {
+  return shellWord(safe(text.replaceAll(/\s/g, " ")));
 }
 
 /** How many columns a text takes. Colours take none. */

@@ -1,10 +1,13 @@
-import { chunkAddresses } from "../codec";
+import { chunkAddresses, encode, type EncodeOptions } from "../codec";
 import { TurnsError } from "../errors";
 import { reasonOf } from "./failures";
 import { loaded, type UserSerde } from "../serde";
 import type { EffectRow } from "../store/effects";
 import type { Awaitable, PackedText, Store } from "../store/store";
 import type { Values } from "../values";
+
+/** Longer results are stored in parts, as values are. */
+const ONE_PIECE_MAX = 65_536;
 
 /**
  * Converts inputs and outcomes of effects to and from their stored form, like all values: through the codec or the user's serde.
@@ -33,6 +36,14 @@ export class EffectContent {
       if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
       return { text: this.values.text(threadId, { unsaved: reasonOf(error) }), refused: error };
     }
+  }
+
+  /** {@link ofResult} without waiting, in one piece; undefined if that's impossible. @throws {TurnsError} UNSERIALIZABLE_VALUE */
+  inOnePiece(result: unknown, options: EncodeOptions): { text: string | undefined } | undefined {
+    if (this.serde !== undefined) return undefined;
+    if (result === undefined) return { text: undefined };
+    const text = encode({ result }, options);
+    return text.length > ONE_PIECE_MAX ? undefined : { text };
   }
 
   async ofError(threadId: string, error: unknown): Promise<PackedText> {

@@ -9,6 +9,7 @@ import type { TaskNames } from "../run-config";
 import type { Attempt } from "../turns/node-task";
 import { type EffectTry, holderOf, isHeldElsewhere, runningHere, toPublicEffect, tryOf } from "./types";
 import type { EffectContent } from "./content";
+import type { JournalOfTry } from "./transactional";
 import { answerOf, type CheckedEffect, type EffectPlace, type ErrorOutcome, type Found } from "./options";
 import {
   changed,
@@ -32,6 +33,8 @@ export interface JournalParts {
   events: SaverEmitter;
   attemptOf: (runId: string | undefined, nodeTaskId: string) => Attempt | undefined;
   namesOf: (threadId: string) => TaskNames;
+  /** Whether this journal is a saver's. */
+  isOf: (saver: unknown) => boolean;
 }
 
 /** What is known of one attempt of a node task. */
@@ -63,7 +66,7 @@ interface Outcome {
 }
 
 /** Performs an effect. Only transactional ones need more than the key. */
-export type Doing = (key: string, effect: EffectTry & EncodeOptions) => unknown;
+export type Doing = (key: string, effect: EffectTry & EncodeOptions & { journal: JournalOfTry }) => unknown;
 
 /** What a call asks for. */
 interface Work {
@@ -221,16 +224,40 @@ export class EffectJournal {
     const { threadId, nodeTaskId, name: effect, key } = row;
     const details = (): FailpointDetails => ({ threadId, nodeTaskId, node: row.nodeName, effect, key });
     let result: unknown;
+    let recorded: EffectRow | undefined;
+    const journal = this.#journalOf(row, (done) => (recorded = done));
     try {
       failpoint("effect-body.before", details);
-      result = await work.fn(row.key, { ...tryOf(row), classInstances: this.parts.options.classInstances });
+      result = await work.fn(row.key, { ...tryOf(row), classInstances: this.parts.options.classInstances, journal });
       failpoint("effect-body.after", details);
     } catch (error) {
       await this.#failed(row, error, work);
       throw error;
     }
-    await this.#done(row, work, result, undefined);
+    if (recorded === undefined) await this.#done(row, work, result, undefined);
+    else this.#tell(recorded, "done");
     return result;
+  }
+
+  /** For a transaction that does the effect in the database of this journal. */
+  #journalOf(row: EffectRow, recorded: (done: EffectRow) => void): JournalOfTry {
+    const { store, content, options, isOf } = this.parts;
+    let done: EffectRow | undefined;
+    return {
+      isOf,
+      probe: store.effectProbe,
+      statement: (result) => {
+        // A retry of an effect in doubt moves its row.
+        const outcome = row.triedSeq === undefined ? content.inOnePiece(result, options) : undefined;
+        if (outcome === undefined) return undefined;
+        const endedAt = options.clock().toISOString();
+        done = { ...row, status: "done", outcome: outcome.text, endedAt, settledBy: undefined };
+        return store.effectRecord(row, outcome.text, endedAt);
+      },
+      recorded: () => {
+        if (done !== undefined) recorded(done);
+      },
+    };
   }
 
   async #failed(row: EffectRow, error: unknown, work: Work): Promise<void> {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { decode, encode, type EncodeOptions } from "../codec";
 import { TurnsError } from "../errors";
+import { isSaver } from "../known-savers";
 import { reasonOf } from "./failures";
 import type { EffectTry } from "./types";
 
@@ -29,17 +30,41 @@ export interface Transactions<Db, Sync extends boolean = false> {
    * Runs `work` in one transaction with the effect's completion row, which keeps the text that `work` returns. If the effect is
    * complete already, `work` isn't called.
    *
+   * @param journal what records the effect in the saver's journal, if that is in the same database
    * @returns the text that the completion row holds
    * @throws {TurnsError} EFFECT_FENCED if this try was canceled, or the effect undone; COMMIT_IN_DOUBT if nobody answered whether
    *   the transaction was committed; COMPLETIONS_UNAVAILABLE. All other errors mean that it was rolled back
    */
-  complete(effect: EffectTry, work: (db: Db) => string | Promise<string>): Promise<string>;
+  complete(effect: EffectTry, work: (db: Db) => string | Promise<string>, journal?: JournalRow): Promise<string>;
   /** @returns the text of a completed effect; undefined if it isn't complete, though a transaction may still be open */
   find(effect: EffectTry): Promise<string | undefined>;
   /** Makes sure that this try and all earlier ones won't happen any more. @returns as {@link find}, for good */
   cancel(effect: EffectTry): Promise<string | undefined>;
   /** Runs `work` in one transaction with the mark that the effect is undone. If it is undone already, `work` isn't called. */
   undo(effect: EffectTry, work: (db: Db) => unknown): Promise<void>;
+}
+
+/** The journal's row of an effect, for the transaction that does the effect: if both are in one database, they commit together. */
+export interface JournalRow {
+  /** Whether the journal is this saver's. */
+  isOf(saver: unknown): boolean;
+  /** A statement that fails where the journal can't be written. */
+  readonly probe: string;
+  /**
+   * Once the effect's result is known: a statement that returns a row if it has recorded the effect. Undefined if the journal must
+   * record it itself.
+   */
+  statement(): { sql: string; values: readonly (string | Uint8Array)[] } | undefined;
+  /** The transaction has recorded the effect, and is committed. */
+  recorded(): void;
+}
+
+/** Whether a value has a journal: a saver. */
+export const isJournalOwner = isSaver;
+
+/** {@link JournalRow} before the result is known. */
+export interface JournalOfTry extends Omit<JournalRow, "statement"> {
+  statement(result: unknown): ReturnType<JournalRow["statement"]>;
 }
 
 const MEMBERS = ["setup", "prune", "complete", "find", "cancel", "undo"] as const;
@@ -73,17 +98,18 @@ export function refuseInTransaction(name: string): void {
 /** Performs an effect in its transaction, or gives the result of the try that did. @throws as `complete`, and what `run` throws */
 export async function performed<Db>(
   tx: Transactions<Db, boolean>,
-  effect: EffectTry & EncodeOptions,
+  { journal, ...effect }: EffectTry & EncodeOptions & { journal: JournalOfTry },
   run: (db: Db) => unknown,
 ): Promise<unknown> {
   let own: { result: unknown; text: string } | undefined;
   const kept = (result: unknown): string => (own = { result, text: textOf(effect, result) }).text;
-  const text = await tx.complete(effect, (db) => {
+  const work = (db: Db): string | Promise<string> => {
     const result = current.run(effect.name, run, db);
     if (!isPromise(result)) return kept(result);
     if (tx.isSync) throw notSynchronous("run", effect, result);
     return Promise.resolve(result).then(kept);
-  });
+  };
+  const text = await tx.complete(effect, work, { ...journal, statement: () => journal.statement(own?.result) });
   return own?.text === text ? own.result : decode(text);
 }
 

@@ -193,3 +193,41 @@ function refuseNoDatabase(source: unknown, schema: unknown): void {
     data: { option },
   });
 }
+
+/** What an import would find. */
+export interface OfficialThreads {
+  /** How many threads there are, of those that were asked for. */
+  threads: number;
+  /** Ids that were whole numbers; see `ImportReport`. */
+  numericThreadIds: string[];
+}
+
+/**
+ * Counts the threads of an official saver.
+ *
+ * @param source a path, or the connection string and schema of PostgresSaver's tables
+ * @param wanted only these; empty: all
+ * @throws {TurnsError} what opening the source throws
+ */
+export async function officialThreads(
+  source: string | { url: string; schema: string },
+  wanted: readonly string[],
+): Promise<OfficialThreads> {
+  const official = typeof source === "string" ? openOfficialFile(source) : await openOfficialTables(source.url, source.schema);
+  const found: OfficialThreads = { threads: 0, numericThreadIds: [] };
+  try {
+    for (let id = await official.nextThread(undefined); id !== undefined; id = await official.nextThread(id)) {
+      if (wanted.length > 0 && !wanted.includes(id)) continue;
+      found.threads += 1;
+      if (wholeNumberId(id) !== id) found.numericThreadIds.push(id);
+    }
+    return found;
+  } finally {
+    await official.close();
+  }
+}
+
+/** The id of a thread that was a whole number, as its program knows it; any other id as it is. */
+export function wholeNumberId(threadId: string): string {
+  return threadId.replace(/^(-?\d+)\.0$/, "$1");
+}

@@ -10,18 +10,18 @@ export interface Difference {
   after?: unknown;
 }
 
-/** How many differences are listed. Who needs more looks at both values. */
-const MOST = 1_000;
-
-/** The differences between two JSON values, in the order of their keys. Elements with an `id` are compared with those of the same id. */
+/**
+ * All differences between two JSON values, in the order of their keys. Elements with an `id` are compared with those of the same id,
+ * unless an id is there twice or their order changed.
+ */
 export function differencesOf(before: unknown, after: unknown): Difference[] {
   const found: Difference[] = [];
   compare(before, after, "", found);
-  return found.slice(0, MOST);
+  return found;
 }
 
 function compare(before: unknown, after: unknown, path: string, found: Difference[]): void {
-  if (found.length >= MOST || isDeepStrictEqual(before, after)) return;
+  if (isDeepStrictEqual(before, after)) return;
   if (Array.isArray(before) && Array.isArray(after)) return compareLists(before, after, path, found);
   if (isRecord(before) && isRecord(after)) return compareRecords(before, after, path, found);
   found.push({ path, change: "changed", before, after });
@@ -42,12 +42,8 @@ function compareRecords(
 }
 
 function compareLists(before: readonly unknown[], after: readonly unknown[], path: string, found: Difference[]): void {
-  const ids = [...before, ...after].map(idOf);
-  if (ids.every((id) => id !== undefined) && new Set(before.map(idOf)).size === before.length) {
-    const [old, now] = [before, after].map((list) => new Map(list.map((item) => [idOf(item), item]))) as [
-      Map<unknown, unknown>,
-      Map<unknown, unknown>,
-    ];
+  const [old, now] = [byId(before), byId(after)];
+  if (old !== undefined && now !== undefined && inOneOrder(old, now)) {
     before.forEach((item, at) => {
       if (!now.has(idOf(item))) found.push({ path: `${path}[${at}]`, change: "removed", before: item });
     });
@@ -62,6 +58,19 @@ function compareLists(before: readonly unknown[], after: readonly unknown[], pat
     else if (at >= after.length) found.push({ path: `${path}[${at}]`, change: "removed", before: before[at] });
     else compare(before[at], after[at], `${path}[${at}]`, found);
   }
+}
+
+/** Undefined if an element has no id, or two have the same. */
+function byId(list: readonly unknown[]): Map<unknown, unknown> | undefined {
+  const found = new Map(list.map((item) => [idOf(item), item]));
+  return found.size === list.length && !found.has(undefined) ? found : undefined;
+}
+
+/** Whether the ids that are in both are in the same order. */
+function inOneOrder(old: ReadonlyMap<unknown, unknown>, now: ReadonlyMap<unknown, unknown>): boolean {
+  const kept = [...old.keys()].filter((id) => now.has(id));
+  const left = [...now.keys()].filter((id) => old.has(id));
+  return kept.every((id, at) => id === left[at]);
 }
 
 function idOf(item: unknown): unknown {

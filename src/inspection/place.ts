@@ -4,6 +4,7 @@ import type { BaseTurnSaver } from "../base-saver";
 import { SPAN } from "../store/spans";
 import type { CheckpointHead, ListedHead, TurnRow } from "../store/store";
 import { nearestName } from "../unknown-option";
+import { shellWord } from "./words";
 
 /** A place in a thread's order for people: 1, 2, 3, … The seq is the same with the thread in front. */
 export function numberOf(seq: number): number {
@@ -98,16 +99,20 @@ export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: st
   }
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has no turn ${describe(text)}.`,
-    remedy: `turns log ${threadId} lists its turns, with their numbers.`,
+    remedy: `turns log ${shellWord(threadId)} lists its turns, with their numbers.`,
     data: { threadId, turn: text },
   });
 }
 
-/** The checkpoints of the outermost graph, newest first, a page at a time. */
-export function headsOf(saver: BaseTurnSaver, threadId: string, ns = ""): AsyncGenerator<ListedHead> {
+/**
+ * The checkpoints of the outermost graph, newest first, a page at a time.
+ *
+ * @param before the place of a checkpoint: only earlier ones
+ */
+export function headsOf(saver: BaseTurnSaver, threadId: string, ns = "", before?: number): AsyncGenerator<ListedHead> {
   const { store } = internalsOf(saver);
   const query = { threadId, ns, checkpointId: undefined, beforeId: undefined, isOfRun: false, limit: HEADS };
-  return paged((last: ListedHead | undefined) => store.listCheckpoints({ ...query, after: last?.place }), HEADS);
+  return paged((last: ListedHead | undefined) => store.listCheckpoints({ ...query, after: last?.place ?? before }), HEADS);
 }
 
 const HEADS = 64;
@@ -121,26 +126,22 @@ const HEADS = 64;
  */
 export async function checkpointNamed(saver: BaseTurnSaver, threadId: string, text: string | undefined): Promise<CheckpointHead> {
   const { store } = internalsOf(saver);
-  const find = async (matches: (head: ListedHead) => boolean): Promise<CheckpointHead | undefined> => {
-    for await (const head of headsOf(saver, threadId)) if (matches(head)) return head;
-    return undefined;
-  };
   if (text === undefined || text === "head") {
-    const newest = await find(() => true);
+    const newest = await headUpTo(saver, threadId, undefined);
     if (newest !== undefined) return newest;
     throw noCheckpoint(threadId, "no checkpoint yet");
   }
   const task = (await saver.turns.tasks(threadId)).find(({ taskId }) => taskId === text);
   if (task !== undefined) {
-    const found = await find(({ position }) => position <= (task.endSeq ?? Infinity));
+    const found = await headUpTo(saver, threadId, task.endSeq);
     if (found !== undefined) return found;
     throw noCheckpoint(threadId, `no checkpoint of task ${describe(text)} any more`);
   }
   const named = (await store.listNames(threadId)).find(({ name, ns }) => name === text && ns === "");
-  const byId = await find(
-    ({ checkpointId }) => checkpointId === named?.checkpointId || (text.length >= SHORTEST && checkpointId.startsWith(text)),
-  );
+  const byId = await headWithId(saver, threadId, named?.checkpointId ?? text);
   if (byId !== undefined) return byId;
+  if (text.length >= SHORTEST)
+    for await (const head of headsOf(saver, threadId)) if (head.checkpointId.startsWith(text)) return head;
   const turn = await turnNamed(saver, threadId, text);
   const found = await checkpointOfTurn(saver, turn);
   if (found !== undefined) return found;
@@ -150,22 +151,45 @@ export async function checkpointNamed(saver: BaseTurnSaver, threadId: string, te
 /** Shorter texts of digits are numbers of turns. */
 const SHORTEST = 8;
 
-/** A Thought's is what the node started from; an Action's is the next one of the outermost graph. */
-async function checkpointOfTurn(saver: BaseTurnSaver, turn: TurnRow): Promise<CheckpointHead | undefined> {
-  const isAfter = turn.turnType === "Action";
-  let next: CheckpointHead | undefined;
-  for await (const head of headsOf(saver, turn.threadId ?? "")) {
-    if (!isAfter && turn.ns === "" && head.checkpointId === turn.checkpointId) return head;
-    if (head.position < (turn.seq ?? 0)) return isAfter ? (next ?? head) : head;
-    next = head;
+const ONE = { ns: "", beforeId: undefined, isOfRun: false, limit: 1 } as const;
+
+/** The newest checkpoint that was saved up to a seq; of all, if that is undefined. */
+export async function headUpTo(
+  saver: BaseTurnSaver,
+  threadId: string,
+  seq: number | undefined,
+): Promise<CheckpointHead | undefined> {
+  const after = seq === undefined ? undefined : seq + 1;
+  const { store } = internalsOf(saver);
+  const [head] = await store.listCheckpoints({ ...ONE, threadId, checkpointId: undefined, after });
+  return head;
+}
+
+/** The checkpoint of the outermost graph with exactly this id. */
+export async function headWithId(saver: BaseTurnSaver, threadId: string, checkpointId: string): Promise<ListedHead | undefined> {
+  const { store } = internalsOf(saver);
+  const [head] = await store.listCheckpoints({ ...ONE, threadId, checkpointId, after: undefined });
+  return head;
+}
+
+/**
+ * A Thought's is what the node started from; an Action's is the next one of the outermost graph. A checkpoint that is gone is
+ * replaced by the nearest one.
+ */
+export async function checkpointOfTurn(saver: BaseTurnSaver, turn: TurnRow): Promise<CheckpointHead | undefined> {
+  const { threadId = "", seq = 0, ns, checkpointId, turnType } = turn;
+  if (turnType === "Action") {
+    const next = await internalsOf(saver).store.inspect.checkpointBehind({ threadId, ns: "", seq });
+    return next ?? (await headUpTo(saver, threadId, undefined));
   }
-  return next;
+  const own = ns === "" && checkpointId !== undefined ? await headWithId(saver, threadId, checkpointId) : undefined;
+  return own ?? (await headUpTo(saver, threadId, seq));
 }
 
 function noCheckpoint(threadId: string, what: string): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has ${what}.`,
-    remedy: `turns log ${threadId} lists its turns. Give a turn's number, a task, or a checkpoint's id.`,
+    remedy: `turns log ${shellWord(threadId)} lists its turns. Give a turn's number, a task, or a checkpoint's id.`,
     data: { threadId },
   });
 }

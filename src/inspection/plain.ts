@@ -12,7 +12,7 @@ export function plain(value: unknown, depth = 0): unknown {
   if (typeof value === "bigint") return { $bigint: String(value) };
   if (typeof value !== "object")
     return value === undefined ? null : { [`$${typeof value}`]: typeof value === "symbol" ? value.toString() : "" };
-  if (depth >= DEEPEST) return { $cut: "deeper values aren't shown" };
+  if (depth >= DEEPEST) return { $cut: "depth" };
   if (Array.isArray(value)) return Array.from(value, (item) => plain(item, depth + 1));
   return known(value, depth) ?? plainRecord(value, depth);
 }
@@ -44,17 +44,19 @@ interface MessageLike {
   content: unknown;
   tool_calls?: unknown;
   tool_call_id?: unknown;
+  status?: unknown;
   usage_metadata?: unknown;
 }
 
 function message(value: Partial<MessageLike>, depth: number): unknown {
   if (typeof value.getType !== "function" || !("content" in value)) return undefined;
-  const { id, name, content, tool_calls: calls, tool_call_id: callId, usage_metadata: usage } = value;
+  const { id, name, content, tool_calls: calls, tool_call_id: callId, status, usage_metadata: usage } = value;
   const rest = {
     id,
     name,
     tool_calls: Array.isArray(calls) && calls.length === 0 ? undefined : calls,
     tool_call_id: callId,
+    status,
     usage_metadata: usage,
   };
   const given = Object.entries(rest).filter(([, part]) => part !== undefined);

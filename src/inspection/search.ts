@@ -2,7 +2,7 @@ import type { BaseTurnSaver } from "../base-saver";
 import { internalsOf } from "../internals";
 import type { StoredText, ThreadActivity } from "../store/inspection";
 import type { TurnRow } from "../store/store";
-import { numberOf, paged } from "./place";
+import { headUpTo, numberOf, paged } from "./place";
 
 /** A text that was found. */
 export interface Match {
@@ -22,33 +22,90 @@ export interface SearchRequest {
   /** Default: all threads, the one that was saved to last first. */
   threadId?: string | undefined;
   limit?: number;
+  /** Stops the search. */
+  signal?: AbortSignal | undefined;
+}
+
+/** How far a search came. */
+export interface Searched {
+  /** Why it stopped before the end: `limit` of matches, or its signal. Null: everything was searched. */
+  stopped: "limit" | "signal" | null;
+  /** How many threads were searched to their end, of how many. */
+  threads: { searched: number; total: number };
 }
 
 const PAGE = 200;
 const AROUND = 40;
 const KINDS = ["value", "turn", "effect", "write"] as const;
+/** So many characters are about read at once. One text can be longer. */
+const AT_ONCE = 1_000_000;
+/** The event loop runs at least this often, so that others are served and a timer can stop the search. */
+const TURN_MS = 20;
 
 /**
  * Searches the content of threads: states, messages, inputs, outputs, errors and effects. Each stored text is searched once, even
  * if many checkpoints have it.
  */
-export async function* search(saver: BaseTurnSaver, { pattern, threadId, limit = 100 }: SearchRequest): AsyncGenerator<Match> {
-  const { store } = internalsOf(saver);
+export async function* search(saver: BaseTurnSaver, request: SearchRequest): AsyncGenerator<Match, Searched> {
+  const { pattern, threadId, limit = 100, signal } = request;
+  const ids = threadId === undefined ? await allThreads(saver) : [threadId];
+  const end = (stopped: Searched["stopped"], searched: number): Searched => ({
+    stopped,
+    threads: { searched, total: ids.length },
+  });
   let left = limit;
-  for (const id of threadId === undefined ? await allThreads(saver) : [threadId]) {
+  let since = performance.now();
+  for (const [index, id] of ids.entries()) {
+    const before = left;
     for (const kind of KINDS) {
-      const texts = paged(
-        (last: StoredText | undefined) => store.inspect.texts({ threadId: id, kind, afterSeq: last?.seq ?? 0, limit: PAGE }),
-        PAGE,
-      );
-      for await (const { seq, text, name } of texts) {
+      for await (const { seq, text, name } of textsOf(saver, id, kind)) {
+        if (performance.now() - since > TURN_MS) {
+          await new Promise((resolve) => setImmediate(resolve));
+          since = performance.now();
+        }
+        if (signal?.aborted === true) return end("signal", index);
         const excerpt = found(pattern, text);
         if (excerpt === undefined) continue;
         yield { threadId: id, kind, number: numberOf(seq), near: name ?? (await nearest(saver, id, seq)), excerpt };
         left -= 1;
-        if (left <= 0) return;
+        if (left <= 0) return end("limit", index);
       }
     }
+    if (left < before) continue;
+    for await (const match of shortValues(saver, id, pattern)) {
+      yield match;
+      left -= 1;
+      if (left <= 0) return end("limit", index);
+    }
+  }
+  return end(null, ids.length);
+}
+
+/** All texts of a kind. The longer they are, the fewer are read at once. */
+async function* textsOf(saver: BaseTurnSaver, threadId: string, kind: Match["kind"]): AsyncGenerator<StoredText> {
+  const { store } = internalsOf(saver);
+  let limit = 1;
+  for (let afterSeq = 0; ;) {
+    const texts = await store.inspect.texts({ threadId, kind, afterSeq, limit });
+    yield* texts;
+    const last = texts.at(-1);
+    if (last === undefined || texts.length < limit) return;
+    afterSeq = last.seq;
+    const length = texts.reduce((sum, { text }) => sum + text.length, 0) / texts.length;
+    limit = Math.max(1, Math.min(PAGE, 4 * limit, Math.floor(AT_ONCE / length)));
+  }
+}
+
+/**
+ * Short values of the newest checkpoint: they are stored with it, and else only with the turn that wrote them. They are for threads
+ * in which nothing else matches, such as one whose turns were pruned.
+ */
+async function* shortValues(saver: BaseTurnSaver, threadId: string, pattern: RegExp): AsyncGenerator<Match> {
+  const head = await headUpTo(saver, threadId, undefined);
+  for (const [channel, { pointer }] of head?.channels ?? []) {
+    const excerpt = pointer?.kind === "inline" ? found(pattern, pointer.text) : undefined;
+    if (head !== undefined && excerpt !== undefined)
+      yield { threadId, kind: "value", number: numberOf(head.seq), near: channel, excerpt };
   }
 }
 

@@ -3,6 +3,9 @@ import type { BaseTurnSaver } from "../base-saver";
 import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
+import { checkedUndos } from "../rewind/undos";
+import { settledBy } from "../runner/status";
+import type { SettledBy } from "../runner/thread-status";
 import type { CheckpointHead } from "../store/store";
 import { plannedTasks } from "../turns/node-task";
 import { numberOf, paged } from "./place";
@@ -71,6 +74,16 @@ export interface EffectInDoubt {
   idempotent: boolean;
   /** What is in doubt. */
   doubt: "outcome" | "undo";
+  /** Who can settle it. `maybe-probe`: the process that looks hasn't loaded its definition. */
+  settler: SettledBy;
+}
+
+/** Whether no resume can settle it. */
+export const needsPerson = ({ doubt, settler }: EffectInDoubt): boolean => doubt === "undo" || settler === "person";
+
+/** The outcome to settle it with, if it happened. */
+export function outcomeOf({ doubt }: EffectInDoubt): "done" | "undo-done" {
+  return doubt === "undo" ? "undo-done" : "done";
 }
 
 export interface Standing {
@@ -98,6 +111,7 @@ const PAGE = 500;
 export async function effectsInDoubt(saver: BaseTurnSaver): Promise<EffectInDoubt[]> {
   const { store } = internalsOf(saver);
   const found: EffectInDoubt[] = [];
+  const known = checkedUndos(undefined);
   const rows = paged(
     (last: { seq: number } | undefined) => store.inspect.openEffects({ afterSeq: last?.seq ?? 0, limit: PAGE }),
     PAGE,
@@ -118,6 +132,7 @@ export async function effectsInDoubt(saver: BaseTurnSaver): Promise<EffectInDoub
       startedAt: startedAt.toISOString(),
       idempotent,
       doubt,
+      settler: settledBy(effect, known),
     });
   }
   return found;
@@ -174,12 +189,15 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const { store } = internals;
   const query = { checkpointId: undefined, beforeId: undefined, isOfRun: false, after: undefined, limit: 1 };
   const [head] = await store.listCheckpoints({ threadId, ns: "", ...query });
-  const tuple = head && (await internals.readHead(withoutState(head)));
+  // What nodes wrote to the state may be large. Who wrote is enough.
+  const tuple = head && (await internals.readHead(withoutState(head), "special"));
   if (tuple === undefined) return { questions: [], failures: [], next: [], isUnfinished: undefined };
   const { checkpoint, metadata, pendingWrites = [] } = tuple;
   const planned = metadata === undefined ? [] : plannedTasks("", checkpoint, metadata);
-  const results = pendingWrites.filter(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
-  const done = new Set(results.map(([taskId]) => taskId));
+  const results = (await store.inspect.writers(threadId, "", checkpoint.id)).filter(({ channels }) =>
+    channels.some((channel) => !Object.hasOwn(WRITES_IDX_MAP, channel)),
+  );
+  const done = new Set(results.map(({ nodeTaskId }) => nodeTaskId));
   const answered = new Set(pendingWrites.filter(([, channel]) => channel === RESUME).map(([taskId]) => taskId));
   const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
   const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(special.map(([taskId]) => taskId))]);

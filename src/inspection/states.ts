@@ -5,18 +5,10 @@ import { internalsOf } from "../internals";
 import type { CheckpointHead, Pointer, TurnRow } from "../store/store";
 import { withoutBookkeeping } from "../turns/turn";
 import { nearestName } from "../unknown-option";
+import { type CheckpointLine, lineOf } from "./checkpoint-line";
 import { type Difference, differencesOf } from "./differences";
-import { checkpointNamed, headsOf, numberOf } from "./place";
+import { checkpointNamed, headsOf, headWithId, numberOf } from "./place";
 import { plain } from "./plain";
-
-/** A checkpoint of the outermost graph. */
-export interface CheckpointLine {
-  checkpointId: string;
-  number: number;
-  step: number;
-  source: string;
-  at: string;
-}
 
 export interface StateAt {
   threadId: string;
@@ -39,23 +31,20 @@ export async function stateAt(saver: BaseTurnSaver, threadId: string, at?: strin
   return { threadId, checkpoint: lineOf(head), state: plain(state) as Record<string, unknown> };
 }
 
-function lineOf({ checkpointId, position, step, source, createdAt }: CheckpointHead): CheckpointLine {
-  return { checkpointId, number: numberOf(position), step, source, at: new Date(createdAt).toISOString() };
-}
-
-function only(head: CheckpointHead, channels: readonly string[]): CheckpointHead {
+export function only(head: CheckpointHead, channels: readonly string[]): CheckpointHead {
   const kept = [...head.channels].map(
     ([name, entry]) => [name, channels.includes(name) ? entry : { ...entry, pointer: undefined }] as const,
   );
   return { ...head, channels: new Map(kept) };
 }
 
-async function valuesOf(saver: BaseTurnSaver, head: CheckpointHead): Promise<Record<string, unknown>> {
-  const tuple = await internalsOf(saver).readHead(head);
+/** The values of a checkpoint, without what nodes have written on it since. */
+export async function valuesOf(saver: BaseTurnSaver, head: CheckpointHead): Promise<Record<string, unknown>> {
+  const tuple = await internalsOf(saver).readHead(head, "none");
   return tuple?.checkpoint.channel_values ?? {};
 }
 
-function noChannel(head: CheckpointHead, channel: string): TurnsError {
+export function noChannel(head: CheckpointHead, channel: string): TurnsError {
   const names = namesOf(head);
   const nearest = nearestName(channel, names);
   return new TurnsError("INVALID_OPTION", {
@@ -66,7 +55,7 @@ function noChannel(head: CheckpointHead, channel: string): TurnsError {
 }
 
 /** The channels with state that have a value. */
-function namesOf(head: CheckpointHead): string[] {
+export function namesOf(head: CheckpointHead): string[] {
   const all = [...head.channels].filter(([, { pointer }]) => pointer !== undefined).map(([name]) => name);
   return Object.keys(withoutBookkeeping(Object.fromEntries(all.map((name) => [name, true])))).sort();
 }
@@ -100,10 +89,7 @@ export async function differenceBetween(
   to?: string,
 ): Promise<StateDifference> {
   const after = await checkpointNamed(saver, threadId, to);
-  const before =
-    from === undefined
-      ? await checkpointNamed(saver, threadId, after.parentId ?? after.checkpointId)
-      : await checkpointNamed(saver, threadId, from);
+  const before = from === undefined ? await checkpointBefore(saver, after) : await checkpointNamed(saver, threadId, from);
   const names = [...new Set([...namesOf(before), ...namesOf(after)])].sort();
   const changed = names.filter((name) => !isSame(before.channels.get(name)?.pointer, after.channels.get(name)?.pointer));
   const [old, now] = await Promise.all([before, after].map(async (head) => valuesOf(saver, only(head, changed))));
@@ -115,9 +101,8 @@ export async function differenceBetween(
       return { channel, change: "removed", differences: [{ path: "", change: "removed", before: was }] };
     const differences = differencesOf(was, is);
     const isLonger = Array.isArray(was) && Array.isArray(is) && is.length > was.length;
-    if (isLonger && differences.every(({ change }) => change === "added") && differences.length === is.length - was.length) {
+    if (isLonger && isDeepStrictEqual(is.slice(0, was.length), was))
       return { channel, change: "appended", appended: is.length - was.length, differences };
-    }
     return { channel, change: "changed", differences };
   });
   return {
@@ -126,6 +111,18 @@ export async function differenceBetween(
     to: lineOf(after),
     channels: channels.filter(({ differences }) => differences.length > 0),
   };
+}
+
+/** The first checkpoint has none before it: then it's compared with itself. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+async function checkpointBefore(saver: BaseTurnSaver, head: CheckpointHead): Promise<CheckpointHead> {
+  const { threadId, checkpointId, parentId = checkpointId } = head;
+  const found = await headWithId(saver, threadId, parentId);
+  if (found !== undefined) return found;
+  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
+    problem: `The checkpoint before ${checkpointId} was removed, so nothing tells what changed since.`,
+    remedy: `Name another one to compare with: turns diff ${threadId} FROM TO.`,
+    data: { threadId, checkpointId: parentId },
+  });
 }
 
 /** Whether two channels have the same content, as their addresses tell. */
@@ -146,7 +143,8 @@ export interface Blame {
   source: string;
   /** Nodes that wrote it; empty for an input. */
   nodes: readonly { node: string; number: number | null; attempt: number | null }[];
-  change: "first" | "appended" | "changed" | "removed";
+  /** `earlier`: it was written there or before, in checkpoints that were removed. */
+  change: "first" | "earlier" | "appended" | "changed" | "removed";
   /** Of a list: the elements that were appended, the first and the one behind the last. */
   elements?: readonly [from: number, upto: number];
 }
@@ -157,26 +155,56 @@ export interface BlameList {
   changes: Blame[];
   /** Whether there may be earlier changes. */
   more: boolean;
+  /** The id of a checkpoint: for the page of earlier changes. Null on the last page. */
+  cursor: string | null;
 }
 
-/** Who changed a channel, newest change first. @throws {TurnsError} CHECKPOINT_NOT_FOUND, INVALID_OPTION */
-export async function blameOf(saver: BaseTurnSaver, threadId: string, channel: string, limit = 50): Promise<BlameList> {
+export interface BlameRequest {
+  limit?: number | undefined;
+  /** The `cursor` of the previous page. */
+  cursor?: string | undefined;
+}
+
+/**
+ * Who changed a channel, newest change first. Addresses tell what changed, so large values aren't read.
+ *
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND; INVALID_OPTION for a channel that isn't there
+ */
+export async function blameOf(
+  saver: BaseTurnSaver,
+  threadId: string,
+  channel: string,
+  { limit = 50, cursor }: BlameRequest = {},
+): Promise<BlameList> {
   const newest = await checkpointNamed(saver, threadId, undefined);
   if (!newest.channels.has(channel)) throw noChannel(newest, channel);
   const changes: Blame[] = [];
-  let head: CheckpointHead | undefined;
-  for await (const older of headsOf(saver, threadId)) {
+  const from = cursor === undefined ? undefined : await headWithId(saver, threadId, cursor);
+  if (from === undefined && cursor !== undefined) throw noCursor(threadId, cursor);
+  let head: CheckpointHead | undefined = from;
+  for await (const older of headsOf(saver, threadId, "", from?.place)) {
     if (head !== undefined && head.parentId === older.checkpointId) {
       const change = await changeOf(saver, head, older, channel);
       if (change !== undefined) changes.push(change);
-      if (changes.length >= limit) return { threadId, channel, changes, more: true };
+      if (changes.length >= limit) return { threadId, channel, changes, more: true, cursor: older.checkpointId };
     }
     // Checkpoints of other branches lie between.
     if (head === undefined || head.parentId === older.checkpointId) head = older;
   }
   const first = head?.channels.get(channel)?.pointer;
-  if (head !== undefined && first !== undefined) changes.push(blamed(head, first, undefined, []));
-  return { threadId, channel, changes, more: false };
+  if (head !== undefined && first !== undefined) {
+    const oldest = blamed(head, first, undefined, []);
+    changes.push(head.parentId === undefined ? oldest : { ...oldest, change: "earlier" });
+  }
+  return { threadId, channel, changes, more: false, cursor: null };
+}
+
+function noCursor(threadId: string, cursor: string): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    problem: `Thread ${describe(threadId)} has no checkpoint ${describe(cursor)} any more.`,
+    remedy: "Start again without a cursor.",
+    data: { threadId, checkpointId: cursor },
+  });
 }
 
 async function changeOf(
@@ -212,12 +240,28 @@ async function appendedIn(
   parent: CheckpointHead,
   channel: string,
 ): Promise<Partial<Blame>> {
+  const [before, after] = [parent, head].map(({ channels }) => channels.get(channel)?.pointer);
+  if (before?.kind === "list" && after?.kind === "list") {
+    const isLonger = after.length > before.length;
+    const common = isLonger ? await internalsOf(saver).store.inspect.commonPrefix(head.threadId, before, after) : 0;
+    return isLonger && common === before.length ? { change: "appended", elements: [before.length, after.length] } : {};
+  }
+  for (const pointer of [before, after]) if (!(await mayBeList(saver, head.threadId, pointer))) return {};
   const [was, is] = await Promise.all(
     [parent, head].map(async (at) => plain((await valuesOf(saver, only(at, [channel])))[channel])),
   );
   if (!Array.isArray(was) || !Array.isArray(is) || is.length <= was.length) return {};
   if (!isDeepStrictEqual(is.slice(0, was.length), was)) return {};
   return { change: "appended", elements: [was.length, is.length] };
+}
+
+/** Whether a value may be a list, as the beginning of its text tells. A long text is no list: those are stored as lists. */
+async function mayBeList(saver: BaseTurnSaver, threadId: string, pointer: Pointer | undefined): Promise<boolean> {
+  if (pointer === undefined || pointer.kind === "list") return pointer !== undefined;
+  const text =
+    pointer.kind === "inline" ? pointer.text : await internalsOf(saver).store.inspect.shortText(threadId, pointer.address);
+  // A serde of the user may have written a list.
+  return text !== undefined && (text.startsWith("[") || text.startsWith('{"~"'));
 }
 
 function nodeOf(turn: TurnRow | undefined): Blame["nodes"][number] {

@@ -1,11 +1,12 @@
+import { refusalOf } from "./refusal";
 import type { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
-import type { EffectSummary } from "../rewind/plan";
+import type { CompensationReport, EffectSummary, RewindReport, RewindRequest } from "../rewind/plan";
 import { lastRunOf } from "../runner/last-run";
 import { runNodesOf, type NodeOutcome } from "../runner/run-nodes";
 import type { RewindCounts } from "../store/store";
-import { everywhere, standingOf, type NodeFailure, type Standing } from "./standing";
+import { everywhere, needsPerson, standingOf, type EffectInDoubt, type NodeFailure, type Standing } from "./standing";
 
 /** A node of the last run that finished. */
 export interface NodeDone {
@@ -51,9 +52,34 @@ export interface ThreadReport extends Standing {
   tokens: { input: number; output: number; cached: number; reasoning: number };
 }
 
+type Verdict = RewindPreview["effects"][number]["verdict"];
+
+const VERDICTS: Readonly<Record<Verdict, string>> = {
+  undo: "its undo is called",
+  unregistered: "its undo needs --graph",
+  "done-already": "undone before",
+  "none-needed": "needs no undo",
+  failed: "didn't happen",
+  inherited: "belongs to the thread that this one was copied from",
+  missing: "has no undo",
+  ambiguous: "its undo is defined more than once here",
+  "in-doubt": "nobody knows whether it happened",
+  "undo-in-doubt": "nobody knows whether its undo happened",
+  running: "is running now",
+};
+
+/** What a rewind does about an effect. @param isLoaded whether this process has the graph, with the undos that it defines */
+export function verdictWords(verdict: Verdict, isLoaded = false): string {
+  return verdict === "unregistered" && isLoaded ? "its undo isn't defined in the graph's program" : VERDICTS[verdict];
+}
+
 /** @throws {TurnsError} THREAD_NOT_FOUND */
-export async function reportOf(saver: BaseTurnSaver, threadId: string): Promise<ThreadReport> {
-  await known(saver, threadId);
+export async function reportOf(
+  saver: BaseTurnSaver,
+  threadId: string,
+  rewinder: Rewinder = rewinderWithoutGraph(saver),
+): Promise<ThreadReport> {
+  await knownThread(saver, threadId);
   const standing = await standingOf(saver, threadId, await everywhere(saver));
   const run = await lastRunOf(saver, threadId);
   const nodes = await runNodesOf(saver, threadId, run);
@@ -70,13 +96,13 @@ export async function reportOf(saver: BaseTurnSaver, threadId: string): Promise<
     needsPerson: resume.can === "person",
     did: { tasks: tasks.length, completed, failed, last },
     resume,
-    rewindTo: await previewOf(saver, threadId, tasks.at(-2)),
+    rewindTo: await previewOf(rewinder, threadId, tasks.at(-2)),
     tokens: nodes.tokens,
   };
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND */
-async function known(saver: BaseTurnSaver, threadId: string): Promise<void> {
+export async function knownThread(saver: BaseTurnSaver, threadId: string): Promise<void> {
   const { store } = internalsOf(saver);
   if ((await store.getThread(threadId)) !== undefined) return;
   throw new TurnsError("THREAD_NOT_FOUND", {
@@ -110,10 +136,27 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[]): ResumeVe
         `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished: finish or abandon it`,
       );
     case "in-doubt": {
-      const byHand = inDoubt.filter(({ idempotent, doubt }) => !idempotent || doubt === "undo");
-      const names = [...new Set((byHand.length === 0 ? inDoubt : byHand).map(({ name }) => JSON.stringify(name)))].join(", ");
-      if (byHand.length === 0) return verdict("yes", `effect ${names} is called again with the same key`);
-      return verdict("person", `nobody knows whether effect ${names} happened; unless its probe tells, settle it`);
+      const byHand = inDoubt.filter(needsPerson);
+      if (byHand.length > 0)
+        return verdict(
+          "person",
+          byHand.every(({ doubt }) => doubt === "undo")
+            ? `the undo of effect ${namesOf(byHand)} failed, or nobody knows whether it ran: settle it`
+            : `nobody knows whether effect ${namesOf(byHand)} happened, and it has no probe: settle it`,
+        );
+      const unknown = inDoubt.filter(({ settler }) => settler === "maybe-probe");
+      if (unknown.length > 0)
+        return verdict(
+          "person",
+          `nobody knows whether effect ${namesOf(unknown)} happened; a resume asks its probe, and without one you settle it`,
+        );
+      const probed = inDoubt.filter(({ settler }) => settler === "probe");
+      return verdict(
+        "yes",
+        probed.length > 0
+          ? `the probe of effect ${namesOf(probed)} is asked whether it happened`
+          : `effect ${namesOf(inDoubt)} is called again with the same key`,
+      );
     }
     case "waiting":
       return verdict("person", questions.length === 1 ? "it waits for an answer" : `it waits for ${questions.length} answers`);
@@ -126,28 +169,55 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[]): ResumeVe
   }
 }
 
-/** @param toTask undefined if there is no earlier task */
-async function previewOf(saver: BaseTurnSaver, threadId: string, toTask: string | undefined): Promise<RewindPreview | null> {
-  if (toTask === undefined) return null;
-  return previewRewind(saver, threadId, toTask);
+function namesOf(effects: readonly EffectInDoubt[]): string {
+  return [...new Set(effects.map(({ name }) => JSON.stringify(name)))].join(", ");
 }
 
-/** What a rewind to a task would do, without any definition of an effect: an undo is known by its name alone. */
-export async function previewRewind(saver: BaseTurnSaver, threadId: string, toTask: string): Promise<RewindPreview> {
+/** @param toTask undefined if there is no earlier task */
+async function previewOf(rewinder: Rewinder, threadId: string, toTask: string | undefined): Promise<RewindPreview | null> {
+  if (toTask === undefined) return null;
+  return previewRewind(rewinder, { threadId, toTask, allowUncompensated: true });
+}
+
+/** Who rewinds: a saver, which knows the undos of defined effects, or a runner, which may have others. */
+export interface Rewinder {
+  compensationReport: (request: Pick<RewindRequest, "threadId" | "toTask">) => Promise<CompensationReport>;
+  rewind: (request: RewindRequest) => Promise<RewindReport>;
+}
+
+/** The undos that this process has loaded. */
+export function rewinderWithoutGraph(saver: BaseTurnSaver): Rewinder {
+  return {
+    compensationReport: (request) => saver.rewinds.compensationReport(request),
+    rewind: (request) => saver.rewind(request),
+  };
+}
+
+/** What a rewind to a task would do. Also a refused one says what goes and what is undone, as far as that is known. */
+export async function previewRewind(
+  rewinder: Rewinder,
+  { threadId, toTask, allowUncompensated = false }: RewindRequest,
+): Promise<RewindPreview> {
   const none = { toTask, tasks: [], removed: null, effects: [], refused: null };
+  const dryRun = (allow: boolean): Promise<RewindReport> =>
+    rewinder.rewind({ threadId, toTask, dryRun: true, allowUncompensated: allow });
   try {
-    const { effects } = await saver.rewinds.compensationReport({ threadId, toTask });
+    const { effects } = await rewinder.compensationReport({ threadId, toTask });
     const told = effects.map(({ id, name, label, nodeName, verdict }) => ({ id, name, label, nodeName, verdict }));
     const rest = { ...none, effects: told };
+    let refused: string | null = null;
     try {
-      const { tasks, removed } = await saver.rewind({ threadId, toTask, dryRun: true, allowUncompensated: true });
-      return { ...rest, tasks, removed };
+      if (!allowUncompensated) await dryRun(false);
     } catch (error) {
-      if (!TurnsError.is(error)) throw error;
-      return { ...rest, refused: error.message };
+      refused = refusalOf(error).message;
+    }
+    try {
+      const { tasks, removed } = await dryRun(true);
+      return { ...rest, tasks, removed, refused };
+    } catch (error) {
+      return { ...rest, refused: refusalOf(error).message };
     }
   } catch (error) {
-    if (!TurnsError.is(error)) throw error;
-    return { ...none, refused: error.message };
+    return { ...none, refused: refusalOf(error).message };
   }
 }

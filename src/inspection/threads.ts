@@ -1,4 +1,5 @@
 import type { BaseTurnSaver } from "../base-saver";
+import { describe, TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { ThreadActivity } from "../store/inspection";
 import { isAlive } from "../turns/process-identity";
@@ -59,7 +60,11 @@ const ORDER: Readonly<Record<ThreadSort, (thread: ThreadActivity) => string | nu
   id: () => "",
 };
 
-/** A page of the threads, with how each stands. */
+/**
+ * A page of the threads, with how each stands.
+ *
+ * @throws {TurnsError} THREAD_NOT_FOUND for the cursor of a thread that was deleted meanwhile, or that the filters leave out now
+ */
 export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest = {}): Promise<ThreadList> {
   const { states, since, idleSince, search, sort = "activity", limit = 50, cursor } = request;
   const all = await activityOf(saver);
@@ -70,10 +75,11 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
     return search === undefined || threadId.toLowerCase().includes(search.toLowerCase());
   });
   const sorted = inOrder(wanted, sort);
-  const from = cursor === undefined ? 0 : sorted.findIndex(({ threadId }) => threadId === cursor) + 1;
+  const last = sorted.findIndex(({ threadId }) => threadId === cursor);
+  if (cursor !== undefined && last === -1) throw noCursor(cursor);
   const known = await everywhere(saver);
   const threads: ThreadLine[] = [];
-  for (const thread of sorted.slice(from)) {
+  for (const thread of sorted.slice(last + 1)) {
     const { state, inFlight, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
     if (states !== undefined && !states.includes(state)) continue;
     if (threads.length === limit) return { threads, total: all.length, cursor: threads.at(-1)?.threadId ?? null };
@@ -83,6 +89,14 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
     threads.push({ threadId, state, createdAt, lastAt, ...counts });
   }
   return { threads, total: all.length, cursor: null };
+}
+
+function noCursor(cursor: string): TurnsError {
+  return new TurnsError("THREAD_NOT_FOUND", {
+    problem: `The list has no thread ${describe(cursor)} any more.`,
+    remedy: "Start again without a cursor.",
+    data: { threadId: cursor },
+  });
 }
 
 async function activityOf(saver: BaseTurnSaver): Promise<ThreadActivity[]> {

@@ -76,6 +76,8 @@ export interface Prices {
 }
 
 const PAGE = 500;
+/** Turns have their content with them. */
+const TURNS_PAGE = 100;
 const MILLION = 1_000_000;
 
 /**
@@ -100,7 +102,10 @@ export async function tokenTotals(
   };
   for await (const threadId of threadIds ?? idsOf(saver)) {
     if (by === "day") {
-      const turns = paged((last: Turn | undefined) => saver.turns.list(threadId, { after: last?.seq ?? 0, limit: PAGE }), PAGE);
+      const turns = paged(
+        (last: Turn | undefined) => saver.turns.list(threadId, { after: last?.seq ?? 0, limit: TURNS_PAGE }),
+        TURNS_PAGE,
+      );
       for await (const { turnType, createdAt, tokens } of turns)
         if (turnType === "Thought" && tokens.input + tokens.output > 0) add(createdAt.toISOString().slice(0, 10), tokens);
       continue;

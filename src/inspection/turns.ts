@@ -1,13 +1,14 @@
+import { refusalOf } from "./refusal";
 import type { BaseTurnSaver } from "../base-saver";
 import type { Effect } from "../effects/types";
-import { TurnsError } from "../errors";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import type { TokenCounts, TurnRow } from "../store/store";
 import { toPublicTurn } from "../turns/turn";
-import { numberOf, paged, seqOf, turnNamed } from "./place";
+import { checkpointOfTurn, numberOf, paged, seqOf, turnNamed } from "./place";
 import { plain } from "./plain";
 import { errorOf } from "./standing";
+import { type CheckpointLine, lineOf } from "./checkpoint-line";
 
 /** One attempt of a node: its Thought and its Action. */
 export interface Attempt {
@@ -52,29 +53,48 @@ const PAGE = 200;
 /** The attempts of a thread's nodes, newest first. */
 export async function logOf(saver: BaseTurnSaver, threadId: string, request: LogRequest = {}): Promise<TurnLogPage> {
   const { taskId, node, failed = false, limit = 50, cursor } = request;
+  const attempts: Attempt[] = [];
+  for await (const { thought, action } of attemptRows(saver, threadId, cursor)) {
+    const attempt = attemptOf(thought, action);
+    if (taskId !== undefined && attempt.taskId !== taskId) continue;
+    if (node !== undefined && attempt.node !== node && thought.nodeName !== node) continue;
+    if (failed && attempt.status !== "error") continue;
+    if (attempts.length === limit) return { threadId, attempts, cursor: attempts.at(-1)?.number ?? null };
+    attempts.push(attempt);
+  }
+  return { threadId, attempts, cursor: null };
+}
+
+/** The rows of an attempt. */
+export interface AttemptRows {
+  thought: TurnRow;
+  /** Undefined while it's running, and if its process stopped before its end. */
+  action: TurnRow | undefined;
+}
+
+/**
+ * The rows of a thread's attempts, the one that began last first.
+ *
+ * @param before a number on the thread: only attempts that began before it
+ */
+export async function* attemptRows(saver: BaseTurnSaver, threadId: string, before?: number): AsyncGenerator<AttemptRows> {
   const { store } = internalsOf(saver);
-  const begin = cursor === undefined ? Number.MAX_SAFE_INTEGER : await seqOfNumber(saver, threadId, cursor);
+  const begin = before === undefined ? Number.MAX_SAFE_INTEGER : await seqOfNumber(saver, threadId, before);
   const rows = paged(
     (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? begin, limit: PAGE }),
     PAGE,
   );
   const actions = new Map<string, TurnRow>();
-  const attempts: Attempt[] = [];
   for await (const row of rows) {
     const key = `${row.nodeTaskId} ${row.attempt}`;
     if (row.turnType === "Action") {
       actions.set(key, row);
       continue;
     }
-    const attempt = attemptOf(row, actions.get(key) ?? (cursor === undefined ? undefined : await actionOf(saver, row)));
+    const action = actions.get(key) ?? (before === undefined ? undefined : await actionOf(saver, row));
     actions.delete(key);
-    if (taskId !== undefined && attempt.taskId !== taskId) continue;
-    if (node !== undefined && attempt.node !== node && row.nodeName !== node) continue;
-    if (failed && attempt.status !== "error") continue;
-    if (attempts.length === limit) return { threadId, attempts, cursor: attempts.at(-1)?.number ?? null };
-    attempts.push(attempt);
+    yield { thought: row, action };
   }
-  return { threadId, attempts, cursor: null };
 }
 
 async function seqOfNumber(saver: BaseTurnSaver, threadId: string, number: number): Promise<number> {
@@ -93,7 +113,7 @@ async function actionOf(saver: BaseTurnSaver, thought: TurnRow): Promise<TurnRow
   return turns.find((turn) => turn.turnType === "Action" && turn.nodeTaskId === nodeTaskId && turn.attempt === thought.attempt);
 }
 
-function attemptOf(thought: TurnRow, action: TurnRow | undefined): Attempt {
+export function attemptOf(thought: TurnRow, action: TurnRow | undefined): Attempt {
   const turn = toPublicTurn(thought);
   return {
     number: numberOf(turn.seq),
@@ -163,8 +183,7 @@ export async function showTurn(saver: BaseTurnSaver, threadId: string, turn: str
     try {
       return await saver.turns.state(toPublicTurn(row));
     } catch (error) {
-      if (!TurnsError.is(error)) throw error;
-      notKept.push(error.message);
+      notKept.push(refusalOf(error).message);
       return undefined;
     }
   };
@@ -192,6 +211,37 @@ export async function showTurn(saver: BaseTurnSaver, threadId: string, turn: str
     notKept,
     effects: (await Promise.all(effects.map(({ id }) => saver.effects.get(id)))).map(effectLine),
   };
+}
+
+/** The number of the first attempt that began behind a number; null if there is none. */
+export async function attemptBehind(saver: BaseTurnSaver, threadId: string, number: number): Promise<number | null> {
+  const { store } = internalsOf(saver);
+  const begin = await seqOfNumber(saver, threadId, number);
+  const rows = paged(
+    (last: TurnRow | undefined) => store.listTurns({ threadId, afterSeq: last?.seq ?? begin, limit: PAGE }),
+    PAGE,
+  );
+  for await (const { turnType, seq = 0 } of rows) if (turnType === "Thought") return numberOf(seq);
+  return null;
+}
+
+/** The checkpoints around an attempt; null where they are gone, or not there yet. */
+export async function checkpointsOf(
+  saver: BaseTurnSaver,
+  threadId: string,
+  turn: string,
+): Promise<{ startedFrom: CheckpointLine | null; endedIn: CheckpointLine | null }> {
+  const found = await turnNamed(saver, threadId, turn);
+  const thought = found.turnType === "Thought" ? found : await thoughtOf(saver, found);
+  const action = found.turnType === "Action" ? found : await actionOf(saver, found);
+  const placed = async (row: TurnRow | undefined): Promise<CheckpointLine | null> => {
+    const head = row && (await checkpointOfTurn(saver, row));
+    return head === undefined ? null : lineOf(head);
+  };
+  const endedIn = await placed(action);
+  // It has no checkpoint behind it yet.
+  const isLater = endedIn !== null && endedIn.number > numberOf(action?.seq ?? 0);
+  return { startedFrom: await placed(thought), endedIn: isLater ? endedIn : null };
 }
 
 async function thoughtOf(saver: BaseTurnSaver, action: TurnRow): Promise<TurnRow | undefined> {

@@ -1,4 +1,8 @@
+// Types of recovery, to be named: the root has those that most programs name.
+export type { FailedRecovery, RecoveriesOptions, RecoverOptions, RecoverReport, SkippedThread } from "../runner/recover";
+export type { StuckThread } from "../turns/stuck";
 export {
+  copyThreadTo,
   moveAllThreads,
   type MoveAllOptions,
   type MovedThread,
@@ -7,6 +11,6 @@ export {
   type MoveReport,
   moveThread,
 } from "./move-threads";
-export { rotateKeys, type RotationReport } from "./rotate-keys";
+export { rotateKeys, type RotationOptions, type RotationReport } from "./rotate-keys";
 export { type DamagedThread, type LostItem, salvage, type SalvageOptions, type SalvageReport } from "./salvage";
 export { vacuum, type VacuumReport } from "./vacuum";

@@ -6,7 +6,8 @@ import { removeLeftovers } from "../retention/space";
 import { checkedArgument } from "../run-config";
 import type { TurnSaver } from "../saver";
 import type { MovedTo } from "../store/moves";
-import { moveRows } from "../store/moving";
+import { threadExists } from "../store/move-failures";
+import { copyRows, moveRows } from "../store/moving";
 import type { Lease } from "../store/store";
 import { isAlive } from "../turns/process-identity";
 
@@ -128,6 +129,33 @@ export async function moveAllThreads(from: TurnSaver, to: TurnSaver, options: Mo
   }
 }
 
+/**
+ * Copies a thread to another database, and leaves it where it is: for a thread in a file of its own, and back. The source may be
+ * open read-only.
+ *
+ * @returns how many rows were written and compared
+ * @throws {TurnsError} as {@link moveThread}; THREAD_RUNNING if the thread is saved on again and again meanwhile
+ */
+export async function copyThreadTo(from: TurnSaver, to: TurnSaver, threadId: string, options: MoveOptions = {}): Promise<number> {
+  const { onProgress, allowPlaintext } = checkedOptions(schema, options);
+  const id = checkedArgument(threadId, "threadId", "copyThreadTo");
+  const savers = saversOf(from, to);
+  if (savers.from.encrypted && !savers.to.encrypted && !allowPlaintext) throw plaintext(savers.to);
+  if ((await savers.from.store.departure(id)) === undefined) throw notFound(savers.from.store.name, id);
+  if ((await savers.to.store.destination(id)).thread?.gone === false) throw threadExists(id);
+  const kept = [savers.from.keepOpen(), savers.to.keepOpen(), savers.to.holdRetention(id)];
+  try {
+    return await held(savers.to, id, async (there) => {
+      await removeLeftovers(savers.to.store, isAlive);
+      const isTranslated = savers.from.encrypted || savers.to.encrypted;
+      const { createId } = savers.to;
+      return copyRows({ from: savers.from.store, to: savers.to.store, there, threadId: id, isTranslated, onProgress, createId });
+    });
+  } finally {
+    for (const release of kept) release();
+  }
+}
+
 interface Savers {
   from: Internals;
   to: Internals;
@@ -219,4 +247,5 @@ const plaintext = (to: Internals): TurnsError =>
   new TurnsError("ENCRYPTED", {
     problem: `The source is encrypted and ${to.store.name} isn't, so everything would be stored in plain text there.`,
     remedy: "Nothing was moved. Open the target with the option `encryption`, or pass allowPlaintext: true.",
+    data: { option: "allowPlaintext" },
   });

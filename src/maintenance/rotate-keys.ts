@@ -1,4 +1,6 @@
+import { z } from "zod";
 import { internalsOf } from "../internals";
+import { checkedOptions, functionSchema, signalSchema } from "../options";
 import { removeLeftovers } from "../retention/space";
 import type { TurnSaver } from "../saver";
 import type { ResealCounts, Store } from "../store/store";
@@ -12,7 +14,22 @@ export interface RotationReport {
   resealed: ResealCounts;
   /** How many keys the database no longer needs. */
   retired: number;
+  /** False if the signal stopped the call. The database needs all its keys then. */
+  done: boolean;
 }
+
+export interface RotationOptions {
+  /** Called after each batch, with how many rows were sealed again so far. An error that it throws stops the call. */
+  onProgress?: (progress: { resealed: number }) => void;
+  /** Stops the call after the current batch. Call it again to continue. */
+  signal?: AbortSignal;
+}
+
+const schema = () =>
+  z.strictObject({
+    onProgress: functionSchema<(progress: { resealed: number }) => void>().optional(),
+    signal: signalSchema.optional(),
+  });
 
 /**
  * Seals everything that is stored under the current key of the saver's option `encryption`. It works in short transactions, so
@@ -20,10 +37,11 @@ export interface RotationReport {
  * interruption: it skips what is done.
  *
  * @returns how many rows were sealed again, by kind
- * @throws {TurnsError} NOT_ENCRYPTED, CHECKPOINT_CORRUPTED for a row that does not open, UNKNOWN_KEY if another process has
+ * @throws {TurnsError} INVALID_OPTION, NOT_ENCRYPTED, CHECKPOINT_CORRUPTED for a row that does not open, UNKNOWN_KEY if another process has
  *   retired the key that is current here; no key has been given up then
  */
-export async function rotateKeys(saver: TurnSaver): Promise<RotationReport> {
+export async function rotateKeys(saver: TurnSaver, options: RotationOptions = {}): Promise<RotationReport> {
+  const { onProgress, signal } = checkedOptions(schema, options);
   const { store } = internalsOf(saver);
   // Unreachable rows would keep the old keys in use.
   await removeLeftovers(store, isAlive);
@@ -36,9 +54,11 @@ export async function rotateKeys(saver: TurnSaver): Promise<RotationReport> {
       const batch = await store.reseal(next);
       for (const [name, count] of Object.entries(batch.resealed)) resealed[name as keyof ResealCounts] += count;
       next = batch.next;
+      onProgress?.({ resealed: Object.values<number>({ ...resealed }).reduce((sum, count) => sum + count, 0) });
+      if (signal?.aborted === true) return { keyId: batch.keyId, resealed, retired: 0, done: false };
       await new Promise((resolve) => setImmediate(resolve));
     } while (next !== undefined);
     const { keyId, retired } = await store.retireKeys();
-    if (retired !== undefined) return { keyId, resealed, retired };
+    if (retired !== undefined) return { keyId, resealed, retired, done: true };
   }
 }

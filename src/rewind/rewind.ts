@@ -107,7 +107,7 @@ export async function rewindToCheckpoint(
   const checked = checkedOptions(checkpointSchema, request);
   const { threadId, checkpointNs: ns = "", checkpointId, reason } = checked;
   const { archive: archived = true, allowUncompensated = false } = checked;
-  const found = await parts.store.seqBeforeDeeds(threadId, ns, checkpointId);
+  const found = await parts.store.seqBeforeWorkOn(threadId, ns, checkpointId);
   if (found === undefined) await refuseUnknown(parts.store, threadId);
   const seq = pointOf(checked, found);
   return rewindTo(parts, {

@@ -17,6 +17,30 @@ import type { Effect } from "../effects/types";
 
 export type { FailedRecovery, RecoverReport, SkippedThread } from "./recover-report";
 
+/** The threads that {@link recover} would look at now, by id. */
+export async function lostThreads(saver: BaseTurnSaver, { includeStuck }: { includeStuck: boolean }): Promise<string[]> {
+  return [...(await suspectsOf(internalsOf(saver), includeStuck))].sort();
+}
+
+/** Reads only the runs on record and the tries, not the threads. */
+async function suspectsOf(internals: Internals, includesStuck: boolean): Promise<Set<string>> {
+  const { store } = internals;
+  const found = new Set<string>();
+  for (let after: string | undefined = ""; after !== undefined;) {
+    const runs = await store.allRuns(after, PAGE);
+    for (const run of runs) if (isLost(run)) found.add(run.threadId);
+    after = runs.length < PAGE ? undefined : runs.at(-1)?.runId;
+  }
+  for (const givenUp of includesStuck ? [false, true] : [false]) {
+    for (let after: string | undefined = ""; after !== undefined;) {
+      const rows = await store.listRecoveries({ after, limit: PAGE, givenUp }, internals.now());
+      for (const row of rows) if (isDue(row)) found.add(row.threadId);
+      after = rows.length < PAGE ? undefined : rows.at(-1)?.threadId;
+    }
+  }
+  return found;
+}
+
 /** Options of `runner.recover`. All are optional. */
 export interface RecoverOptions<G extends RunnableGraph = RunnableGraph> {
   /** How many threads run at once. Default 4. */
@@ -110,29 +134,39 @@ type Options = z.output<ReturnType<typeof schema>>;
 
 /** @throws {TurnsError} INVALID_OPTION */
 export async function recover(parts: RecoverParts, options: object): Promise<RecoverReport> {
-  return new Recovery(parts, checkedOptions(schema, options)).pass();
+  return new Recovery(parts, checkedOptions(schema, options)).once();
 }
 
 /**
- * Recovers again and again, until the signal is aborted or the saver drains.
+ * Recovers again and again, until the signal is aborted or the saver drains. A look doesn't wait for the runs of the last one.
  * @throws {TurnsError} INVALID_OPTION
  */
 export async function* recoveries(parts: RecoverParts, options: object): AsyncGenerator<RecoverReport, void, void> {
   const { everyMs, ...each } = checkedOptions(loopSchema, options);
   const recovery = new Recovery(parts, each, new Map());
   const { logger } = internalsOf(parts.saver);
-  while (!recovery.isStopped) {
-    let report: RecoverReport | undefined;
-    try {
-      report = await recovery.pass();
-    } catch (error) {
-      if (!STORE_AWAY.includes(codeOf(error))) throw error;
-      logger.warn({ error: String(error) }, "recovery couldn't read the database, and tries again");
+  try {
+    while (!recovery.isStopped) {
+      try {
+        await recovery.look();
+      } catch (error) {
+        if (!STORE_AWAY.includes(codeOf(error))) throw error;
+        logger.warn({ error: String(error) }, "recovery couldn't read the database, and tries again");
+      }
+      recovery.forgetStuck();
+      for (let left = everyMs * (0.75 + Math.random() / 2); left > 0 && !recovery.isWanted;) {
+        const since = uptime();
+        await recovery.pause(left);
+        left -= uptime() - since;
+        const report = recovery.takeReport();
+        if (!isEmpty(report)) yield report;
+      }
     }
-    if (report !== undefined && !isEmpty(report)) yield report;
-    recovery.forgetStuck();
-    await pause(everyMs * (0.75 + Math.random() / 2), () => recovery.isStopped);
+  } finally {
+    await recovery.ended();
   }
+  const report = recovery.takeReport();
+  if (!isEmpty(report)) yield report;
 }
 
 /** A thread as it's found, before anybody has claimed it. */
@@ -140,6 +174,8 @@ interface Lost {
   threadId: string;
   runIds: readonly string[];
   row: RecoveryRow | undefined;
+  /** Whether the look includes those that were given up. */
+  includesStuck: boolean;
 }
 
 class Recovery {
@@ -149,6 +185,13 @@ class Recovery {
   /** When a skipped thread is looked at again, and why it was skipped. Only a worker that looks often remembers that. */
   readonly #skipped: Map<string, { code: string; at: number; waitMs: number }> | undefined;
   #includesStuck: boolean;
+  /** By thread. */
+  readonly #running = new Map<string, Promise<void>>();
+  /** Threads whose last try died with its process: each may be the cause, so it runs when nothing else does. */
+  readonly #suspects = new Set<string>();
+  #report = newReport();
+  /** What a thread's recovery threw, and not its run. */
+  #failure: { error: unknown } | undefined;
 
   constructor(parts: RecoverParts, options: Options, skipped?: Map<string, { code: string; at: number; waitMs: number }>) {
     this.#parts = parts;
@@ -162,118 +205,186 @@ class Recovery {
     return this.#options.signal?.aborted === true || this.#internals.isStopping();
   }
 
+  /** Whether the next look is due at once: something failed, or the time of the suspects has come. Or there is none. */
+  get isWanted(): boolean {
+    return this.isStopped || this.#failure !== undefined || (this.#suspects.size > 0 && this.#running.size === 0);
+  }
+
   /** Those that were given up before were tried again once. */
   forgetStuck(): void {
     this.#includesStuck = false;
   }
 
-  /** Looks at each thread without a live process once, and resumes it if possible. A drain waits for it. */
-  async pass(): Promise<RecoverReport> {
-    const report = newReport();
-    if (this.isStopped) return report;
-    const finished = this.#internals.keepOpen();
-    const running = new Set<Promise<void>>();
-    const suspects: string[] = [];
-    let failure: { error: unknown } | undefined;
-    try {
-      for (const threadId of await this.#candidates()) {
-        while (running.size >= this.#options.concurrency) await Promise.race(running);
-        if (this.isStopped || failure !== undefined) break;
-        const one: Promise<void> = this.#recover(threadId, report, suspects)
-          .catch((error: unknown) => void (failure ??= { error }))
-          .finally(() => running.delete(one));
-        running.add(one);
-      }
-      await Promise.all(running);
-      // One after the other: should one of them kill this process, it hurts no other.
-      for (const threadId of suspects)
-        if (!this.isStopped && failure === undefined) await this.#recover(threadId, report, undefined);
-    } catch (error) {
-      failure ??= { error };
-    } finally {
-      await Promise.all(running);
-      finished();
-    }
-    if (failure !== undefined && !STOPPING.includes(codeOf(failure.error))) throw failure.error;
+  /** What is new since it was taken last. */
+  takeReport(): RecoverReport {
+    const report = this.#report;
+    this.#report = newReport();
     return report;
   }
 
-  /** Reads only the runs on record and the tries, not the threads. In random order, so that several workers seldom meet. */
-  async #candidates(): Promise<string[]> {
-    const { store } = this.#internals;
-    const found = new Set<string>();
-    for (let after: string | undefined = ""; after !== undefined;) {
-      const runs = await store.allRuns(after, PAGE);
-      for (const run of runs) if (isLost(run)) found.add(run.threadId);
-      after = runs.length < PAGE ? undefined : runs.at(-1)?.runId;
+  /** Looks at each thread without a live process once, resumes it if possible, and waits until all have stopped. */
+  async once(): Promise<RecoverReport> {
+    try {
+      await this.look();
+    } finally {
+      await this.ended();
     }
-    for (const givenUp of this.#includesStuck ? [false, true] : [false]) {
-      for (let after: string | undefined = ""; after !== undefined;) {
-        const rows = await store.listRecoveries({ after, limit: PAGE, givenUp }, this.#internals.now());
-        for (const row of rows) if (isDue(row)) found.add(row.threadId);
-        after = rows.length < PAGE ? undefined : rows.at(-1)?.threadId;
+    await this.#runSuspects();
+    this.#throwFailure();
+    return this.takeReport();
+  }
+
+  /**
+   * Looks at each thread without a live process once, and starts to resume it if possible. A drain waits for all that was started.
+   * @throws what an earlier thread's recovery threw
+   */
+  async look(): Promise<void> {
+    this.#throwFailure();
+    const finished = this.#internals.keepOpen();
+    try {
+      // Those of the last look.
+      if (this.#running.size === 0) await this.#runSuspects();
+      if (this.isStopped) return;
+      for (const threadId of await this.#candidates()) {
+        while (this.#running.size >= this.#options.concurrency) await Promise.race(this.#running.values());
+        if (this.isStopped || this.#failure !== undefined) break;
+        if (!this.#running.has(threadId)) this.#start(threadId, this.#includesStuck);
+      }
+    } catch (error) {
+      if (!STOPPING.includes(codeOf(error))) throw error;
+    } finally {
+      finished();
+    }
+  }
+
+  /** Resolves when nothing is running. */
+  async ended(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running.values());
+  }
+
+  /** Ends early when there is something to tell or to do. A drain mustn't have to wait for it. */
+  async pause(ms: number): Promise<void> {
+    const until = uptime() + ms;
+    for (let left = ms; left > 0; left = until - uptime()) {
+      if (this.isWanted || !isEmpty(this.#report)) return;
+      await new Promise((resolve) => later(resolve, Math.min(left, LOOK_FOR_STOP_MS)));
+    }
+  }
+
+  #start(threadId: string, includesStuck: boolean): void {
+    const finished = this.#internals.keepOpen();
+    const one = this.#recover(threadId, includesStuck, true)
+      .catch((error: unknown) => void (this.#failure ??= { error }))
+      .finally(() => {
+        this.#running.delete(threadId);
+        finished();
+      });
+    this.#running.set(threadId, one);
+  }
+
+  /** One after the other: should one of them kill this process, it hurts no other. */
+  async #runSuspects(): Promise<void> {
+    for (const threadId of this.#suspects) {
+      this.#suspects.delete(threadId);
+      if (this.isStopped || this.#failure !== undefined) continue;
+      const finished = this.#internals.keepOpen();
+      try {
+        await this.#recover(threadId, this.#includesStuck, false);
+      } finally {
+        finished();
       }
     }
+  }
+
+  #throwFailure(): void {
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined && !STOPPING.includes(codeOf(failure.error))) throw failure.error;
+  }
+
+  /** In random order, so that several workers seldom meet. */
+  async #candidates(): Promise<string[]> {
+    const found = await suspectsOf(this.#internals, this.#includesStuck);
     for (const threadId of this.#skipped?.keys() ?? []) if (!found.has(threadId)) this.#skipped?.delete(threadId);
     return shuffled([...found]);
   }
 
-  /** @param suspects gets a thread whose last try died with its process: it may be the cause */
-  async #recover(threadId: string, report: RecoverReport, suspects: string[] | undefined): Promise<void> {
+  /** @param isAmongOthers a thread whose last try died with its process becomes a suspect */
+  async #recover(threadId: string, includesStuck: boolean, isAmongOthers: boolean): Promise<void> {
     const known = this.#skipped?.get(threadId);
     if (known !== undefined && this.#internals.now() < known.at) return;
-    const lost = await this.#lost(threadId);
+    const lost = await this.#lost(threadId, includesStuck);
     if (lost === undefined) return;
     try {
-      await this.#recoverLost(lost, report, suspects);
+      await this.#recoverLost(lost, isAmongOthers);
     } catch (error) {
       if (!TurnsError.is(error) || STORE_AWAY.includes(error.code) || STOPPING.includes(error.code)) throw error;
-      if (!NOT_OURS.includes(error.code)) this.#skip(report, { threadId, taskId: undefined, reason: error });
+      if (!NOT_OURS.includes(error.code)) this.#skip({ threadId, taskId: undefined, reason: error });
     }
   }
 
   /** Undefined if somebody has taken care of it since, or if it isn't its time. */
-  async #lost(threadId: string): Promise<Lost | undefined> {
+  async #lost(threadId: string, includesStuck: boolean): Promise<Lost | undefined> {
     const { store } = this.#internals;
     const runs = await store.listRuns(threadId);
     if (runs.some((run) => isAlive(run))) return undefined;
     const runIds = runs.filter((run) => isLost(run)).map(({ runId }) => runId);
     const row = await store.recoveryOf(threadId, this.#internals.now());
-    if (row === undefined) return runIds.length === 0 ? undefined : { threadId, runIds, row };
-    if (row.givenUp) return this.#includesStuck || runIds.length > 0 ? { threadId, runIds, row } : undefined;
-    return isDue(row) ? { threadId, runIds, row } : undefined;
+    const lost = { threadId, runIds, row, includesStuck };
+    if (row === undefined) return runIds.length === 0 ? undefined : lost;
+    if (row.givenUp) return includesStuck || runIds.length > 0 ? lost : undefined;
+    return isDue(row) ? lost : undefined;
   }
 
-  async #recoverLost({ threadId, runIds, row }: Lost, report: RecoverReport, suspects: string[] | undefined): Promise<void> {
+  async #recoverLost({ threadId, runIds, row, includesStuck }: Lost, isAmongOthers: boolean): Promise<void> {
     const look = await this.#parts.look(threadId, this.#options.drift);
     const { taskId } = look.status;
     const reason = reasonToSkip(look, row, this.#options.drift);
     if (reason === "running") return;
     if (reason !== undefined) {
-      if (SETTLED.includes(reason.code)) await this.#internals.store.endRecovery(threadId, runIds);
-      return this.#skip(report, { threadId, taskId, reason });
+      if (SETTLED.includes(reason.code)) {
+        // Another worker may have resumed it since: then it was none of ours.
+        if ((await this.#lost(threadId, includesStuck)) === undefined) return;
+        await this.#internals.store.endRecovery(threadId, runIds);
+      }
+      return this.#skip({ threadId, taskId, reason });
     }
     this.#skipped?.delete(threadId);
     const progress = progressOf(look);
-    const isAgain = row !== undefined && row.progress === progress && !(row.givenUp && this.#includesStuck);
+    const isAgain = row !== undefined && row.progress === progress && !(row.givenUp && includesStuck);
     if (isAgain && row.givenUp) return;
     const tries = isAgain ? row.tries + 1 : 1;
-    if (tries > 1 && tries <= this.#options.tries && runIds.length > 0 && suspects !== undefined)
-      return void suspects.push(threadId);
-    if (isAgain && tries > this.#options.tries) return this.#giveUpDead(look, row, report);
+    if (tries > 1 && tries <= this.#options.tries && runIds.length > 0 && isAmongOthers) return void this.#suspects.add(threadId);
+    if (isAgain && tries > this.#options.tries) return this.#giveUpDead(look, row, runIds);
     // Should this try kill its process, others wait. But the first one may have been killed by chance.
     const next = { tries, progress, waitMs: tries === 1 ? 0 : this.#waitAfter(tries - 1) };
     const seen = row && { tries: row.tries, triedAt: row.triedAt };
     const claim: RecoveryClaim = { runIds, seen, next, at: this.#internals.now() };
-    const { config = {}, drift } = this.#options;
-    const own = isOfThread(config) ? await config({ threadId, taskId }) : config;
+    const { drift } = this.#options;
+    const own = await this.#configOf({ threadId, taskId });
     let hasFailed = false;
     const failed = (error: unknown): Promise<RunEnd> => {
       hasFailed = true;
-      return this.#failed(error, { threadId, taskId, next, row }, report);
+      return this.#failed(error, { threadId, taskId, next, row });
     };
     const isOurs = await this.#parts.resume({ threadId, drift, config: own }, claim, failed);
-    if (isOurs && !hasFailed) report.resumed.push({ threadId, taskId });
+    if (isOurs && !hasFailed) this.#report.resumed.push({ threadId, taskId });
+  }
+
+  /** @throws {TurnsError} INVALID_OPTION if the user's function throws: then other threads can be resumed all the same */
+  async #configOf(thread: Parameters<OfThread>[0]): Promise<object> {
+    const { config = {} } = this.#options;
+    if (!isOfThread(config)) return config;
+    try {
+      return await config(thread);
+    } catch (cause) {
+      throw new TurnsError("INVALID_OPTION", {
+        problem: `The function given as option \`config\` threw for thread ${describe(thread.threadId)} (${told(cause).message}).`,
+        remedy: "The thread wasn't resumed. Return the config for it; recovery looks at it again.",
+        data: { option: "config", threadId: thread.threadId },
+        cause,
+      });
+    }
   }
 
   /** A run that recovery has started failed. @returns what becomes of its mark */
@@ -285,7 +396,6 @@ class Recovery {
       next,
       row,
     }: Pick<Lost, "threadId" | "row"> & Pick<RecoveryClaim, "next"> & { taskId: string | undefined },
-    report: RecoverReport,
   ): Promise<RunEnd> {
     const code = codeOf(error);
     if (NOT_OURS.includes(code) || !this.#internals.store.open) return "recorded";
@@ -296,7 +406,7 @@ class Recovery {
     };
     if (STOPPING.includes(code) || FOR_OTHERS.includes(code)) {
       await save({ ...next, tries: next.tries - 1, waitMs: 0 }, row?.failure ?? "{}", false);
-      if (error instanceof TurnsError && FOR_OTHERS.includes(code)) this.#skip(report, { threadId, taskId, reason: error });
+      if (error instanceof TurnsError && FOR_OTHERS.includes(code)) this.#skip({ threadId, taskId, reason: error });
       return "left";
     }
     const look = await this.#parts.look(threadId, this.#options.drift).catch(() => undefined);
@@ -305,7 +415,7 @@ class Recovery {
     const text = failureText(failure, keepsErrors);
     if (code === "EFFECT_IN_DOUBT") {
       await save({ ...next, tries: next.tries - 1, waitMs: 0 }, text, false);
-      this.#skip(report, { threadId, taskId, reason: error as TurnsError });
+      this.#skip({ threadId, taskId, reason: error as TurnsError });
       return "recorded";
     }
     const progress = look === undefined ? next.progress : progressOf(look);
@@ -320,13 +430,13 @@ class Recovery {
       { threadId, node: nodeName, tries, code: stuck.error.code ?? stuck.error.name, waitMs },
       message,
     );
-    if (givenUp) report.givenUp.push(stuck);
-    else report.failed.push({ ...stuck, retryAt: new Date(at.getTime() + waitMs) });
+    if (givenUp) this.#report.givenUp.push(stuck);
+    else this.#report.failed.push({ ...stuck, retryAt: new Date(at.getTime() + waitMs) });
     return "recorded";
   }
 
   /** Each of its tries has killed its process. */
-  async #giveUpDead({ status }: Look, row: RecoveryRow, report: RecoverReport): Promise<void> {
+  async #giveUpDead({ status }: Look, row: RecoveryRow, runIds: readonly string[]): Promise<void> {
     const { threadId, taskId } = status;
     const { error } = failureOf(row.failure);
     const failure: Failure = { taskId, nodeName: lastOf(status.inFlight) ?? lastOf(status.failed), error };
@@ -337,7 +447,7 @@ class Recovery {
       { tries, progress, waitMs: 0, failure: text, givenUp: true },
       undefined,
       this.#internals.now(),
-      { tries, triedAt },
+      { seen: { tries, triedAt }, runIds },
     );
     // Somebody has taken care of it since.
     if (!isSaved) return;
@@ -346,16 +456,16 @@ class Recovery {
       { threadId, node: stuck.nodeName, tries },
       `Thread ${describe(threadId)} was resumed ${tries} times, and its process died: recovery gives it up. saver.turns.stuck() lists it`,
     );
-    report.givenUp.push(stuck);
+    this.#report.givenUp.push(stuck);
   }
 
-  #skip(report: RecoverReport, { threadId, taskId, reason: { code, message } }: SkippedThread): void {
+  #skip({ threadId, taskId, reason: { code, message } }: SkippedThread): void {
     const known = this.#skipped?.get(threadId);
     const waitMs = known?.code === code ? Math.min(known.waitMs * 2, LOOK_AGAIN_MS.most) : LOOK_AGAIN_MS.first;
     this.#skipped?.set(threadId, { code, at: this.#internals.now() + waitMs * (0.5 + Math.random() / 2), waitMs });
     // Other workers have the graph of this thread.
     if (code === "WRONG_GRAPH" || known?.code === code) return;
-    report.skipped.push({ threadId, taskId, reason: { code, message } });
+    this.#report.skipped.push({ threadId, taskId, reason: { code, message } });
   }
 
   #waitAfter(tries: number): number {
@@ -429,11 +539,4 @@ function shuffled<T>(items: T[]): T[] {
     [items[at], items[other]] = [items[other] as T, items[at] as T];
   }
   return items;
-}
-
-/** A drain mustn't have to wait for it. */
-async function pause(ms: number, isStopped: () => boolean): Promise<void> {
-  const until = uptime() + ms;
-  for (let left = ms; left > 0 && !isStopped(); left = until - uptime())
-    await new Promise((resolve) => later(resolve, Math.min(left, LOOK_FOR_STOP_MS)));
 }

@@ -1,5 +1,5 @@
 import { TurnsError } from "../errors";
-import { type CommitName, failpoint, type FailpointDetails } from "../failpoints";
+import { type CommitName, failpoint, type FailpointDetails, FAILPOINTS } from "../failpoints";
 import { CommitInDoubt, StaleFacts } from "./engine";
 import type { Program } from "./program";
 import { type Session, LeftUnwritten, type WrittenThread } from "./session";
@@ -64,7 +64,8 @@ class Job {
    */
   reach(when: "before" | "within" | "after"): void {
     const { operation } = this;
-    if (operation.name !== undefined) failpoint(`${operation.name}.${when}`, () => operation.details?.(...this.args) ?? {});
+    if (operation.name !== undefined && FAILPOINTS in globalThis)
+      failpoint(`${operation.name}.${when}`, () => operation.details?.(...this.args) ?? {});
   }
 
   end(outcome: Outcome): void {

@@ -38,7 +38,7 @@ export interface Dialect {
   readonly clock: string | undefined;
   /** SQL: the rows of a list of texts that a parameter binds as JSON, each in the column `value`. */
   readonly texts: (parameter: string) => string;
-  /** SQL: the texts of a column, with a comma between two. */
+  /** SQL: the JSON texts of a column, with a comma between two; may be bytes in the encoding of the database (`jsonText`). */
   readonly joined: (column: string) => string;
   /** SQL: whether a column holds bytes, or a text in which another is found. */
   readonly holds: (column: string, text: string) => string;
@@ -56,8 +56,17 @@ export interface Dialect {
     | undefined;
   /** Returns the settings of the database and its server that people ask for: names and values. */
   readonly settings: string;
+  /** What the migrations run, and a query for the parts of the schema as it is: kind, table, name and text. See `driftOf`. */
+  readonly schema: { readonly newest: number; readonly sql: string; readonly place: string; readonly parts: string };
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
+  /** For a statement that somebody else's transaction carries out: the full name of a table, and a value as it's stored. */
+  readonly elsewhere: {
+    readonly table: (name: string) => string;
+    readonly value: (value: string | Uint8Array) => string | Uint8Array;
+    /** Whether rows must be locked there, and nobody may be kept waiting. Otherwise only one transaction writes at a time. */
+    readonly locks: boolean;
+  };
   /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. Turns always have one. */
   readonly rowid: string | undefined;
 }

@@ -66,3 +66,10 @@ export function isCalledAt(spot: string, depth: number): boolean {
 export function rootTaskOf(run: string): string {
   return run.slice(0, run.indexOf("/"));
 }
+
+/** A statement for a transaction that isn't the store's. Its values stand for question marks. */
+export interface EffectRecord {
+  /** Returns a row if it has recorded the effect; then the effect's row was as it was seen. */
+  readonly sql: string;
+  readonly values: readonly (string | Uint8Array)[];
+}

@@ -21,6 +21,15 @@ export interface Writer {
   channels: readonly string[];
 }
 
+/** What a thread's models reported for a task, pruned turns included. */
+export interface TaskTokens {
+  taskId: string;
+  input: number;
+  output: number;
+  cached: number;
+  reasoning: number;
+}
+
 /** The content of a table. */
 export interface TableSize {
   table: string;

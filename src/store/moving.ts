@@ -80,8 +80,49 @@ export async function moveRows(order: MoveOrder): Promise<{ isNew: boolean; rows
   }
 }
 
+/** How often a thread is read that is saved on meanwhile. */
+const TRIES_OF_COPY = 5;
+
+export type CopyOrder = Omit<MoveOrder, "here" | "now">;
+
+/**
+ * Copies a thread to a database where it isn't, and leaves it where it is. The source is only read.
+ *
+ * @returns how many rows were written
+ * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, THREAD_MOVED, REWIND_UNFINISHED; THREAD_RUNNING if it's saved on again and
+ *   again meanwhile; MOVE_MISMATCH; and what the stores throw. Nothing is left in the target then.
+ */
+export async function copyRows(order: CopyOrder): Promise<number> {
+  const { from, to, there, threadId } = order;
+  for (let tries = 1; tries <= TRIES_OF_COPY; tries += 1) {
+    const departure = await departureOf(order);
+    if ((await to.destination(threadId)).thread?.gone === false) throw threadExists(threadId);
+    const arrival = await to.beginArrival(there, departure.archives);
+    let isPublished = false;
+    const isUnchanged = async (): Promise<boolean> => (await from.departure(threadId))?.stamp === departure.stamp;
+    try {
+      const rows = await copied(order, departure, arrival);
+      if (await isUnchanged()) {
+        await to.publishArrival(arrival, order.createId(), departure);
+        isPublished = true;
+        return rows;
+      }
+    } catch (error) {
+      // Rows that were removed while others were read look like damage.
+      if (!TurnsError.is(error, "CHECKPOINT_CORRUPTED") || (await isUnchanged())) throw error;
+    } finally {
+      if (!isPublished) await abandoned(to, arrival);
+    }
+  }
+  throw new TurnsError("THREAD_RUNNING", {
+    problem: `Thread ${JSON.stringify(threadId)} was saved on while it was copied, ${TRIES_OF_COPY} times.`,
+    remedy: "Nothing was copied. Try again when its run has finished.",
+    data: { threadId },
+  });
+}
+
 /** @throws {TurnsError} THREAD_NOT_FOUND if it was deleted meanwhile */
-async function departureOf({ from, threadId }: MoveOrder): Promise<Departure> {
+async function departureOf({ from, threadId }: Pick<MoveOrder, "from" | "threadId">): Promise<Departure> {
   const departure = await from.departure(threadId);
   if (departure !== undefined) return departure;
   throw new TurnsError("THREAD_NOT_FOUND", {
@@ -105,7 +146,7 @@ async function released({ from, here }: MoveOrder, id: string): Promise<void> {
  * @returns how many there are
  * @throws {TurnsError} MOVE_MISMATCH
  */
-async function copied(order: MoveOrder, departure: Departure, arrival: Arrival): Promise<number> {
+async function copied(order: CopyOrder, departure: Departure, arrival: Arrival): Promise<number> {
   const { from, to, threadId } = order;
   const source = { threadId, thread: departure.row.thread };
   const translation = order.isTranslated ? await translationOf(order, departure) : undefined;
@@ -128,7 +169,7 @@ async function copied(order: MoveOrder, departure: Departure, arrival: Arrival):
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
 async function translationOf(
-  { from, to, threadId }: MoveOrder,
+  { from, to, threadId }: CopyOrder,
   { row: { thread }, small }: Departure,
 ): Promise<ValueTranslation> {
   const source = { threadId, thread };

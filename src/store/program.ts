@@ -14,6 +14,8 @@ export interface Statement {
   readonly guards?: number;
   /** Sent in one piece with this one. The answer is then a list: its own, and those of these. For {@link Engine.sendsTogether}. */
   readonly others?: readonly Statement[];
+  /** It may take long, because it reads a whole table: a server's silence doesn't mean that the connection is lost. */
+  readonly isPatient?: boolean;
   /** Nothing follows: the commit is sent with it. */
   readonly isLast?: boolean;
 }

@@ -6,13 +6,14 @@ import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "./ops/read-che
 import { lastRun } from "./ops/last-run";
 import { putCheckpoint } from "./ops/put-checkpoint";
 import { deltaHistory } from "./ops/delta";
+import { effectProbe, effectRecord } from "./ops/effect-record";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./ops/effects";
 import { graphsOfTurns } from "./ops/graphs";
 import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
 import { allRuns, beginRecovery, endRecovery, listRecoveries, recoveryOf, saveRecovery } from "./ops/recoveries";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
-import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
+import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeWorkOn, takeBack } from "./ops/rewinds";
 import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
@@ -112,6 +113,8 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     knownNodeTasks: read(knownNodeTasks),
     beginEffect: write(beginEffect, "effect-intent"),
     retryEffect: write(retryEffect, "effect-intent"),
+    effectProbe: effectProbe(session),
+    effectRecord: (seen, outcome, endedAt) => effectRecord(session, seen, outcome, endedAt),
     settleEffect: write(settleEffect, "effect-outcome"),
     settleUndo: write(settleUndo, "undo-mark"),
     getEffect: read(getEffect),
@@ -171,7 +174,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     }),
     listRewinds: read(rewindsOf),
     countRewinds: read(countRewinds),
-    seqBeforeDeeds: read(seqBeforeDeeds),
+    seqBeforeWorkOn: read(seqBeforeWorkOn),
     takeBack: write(takeBack, "take-back"),
     departure: async (...args) => read((await import("./ops/moves")).departure)(...args),
     destination: async (...args) => read((await import("./ops/moves")).destination)(...args),
@@ -204,18 +207,25 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     version: () => session.engine.version?.(),
     inspect: {
       activity: async (...args) => read((await import("./ops/inspect")).activity)(...args),
+      checkpointBehind: async (...args) => read((await import("./ops/inspect")).checkpointBehind)(...args),
       runs: async () => read((await import("./ops/inspect")).allRuns)(),
       unfinishedRewinds: async () => read((await import("./ops/inspect")).unfinishedRewinds)(),
       openEffects: async (...args) => read((await import("./ops/inspect")).openEffects)(...args),
       threadsWithSpecialWrites: async (...args) => read((await import("./ops/inspect")).threadsWithSpecialWrites)(...args),
       turnsBefore: async (...args) => read((await import("./ops/inspect")).turnsBefore)(...args),
+      taskTokens: async (...args) => read((await import("./ops/inspect")).taskTokens)(...args),
       turnsOfNodeTasks: async (...args) => read((await import("./ops/inspect")).turnsOfNodeTasks)(...args),
       writers: async (...args) => read((await import("./ops/inspect")).writers)(...args),
+      shortText: async (...args) => read((await import("./ops/inspect")).shortText)(...args),
+      commonPrefix: async (...args) => read((await import("./ops/inspect")).commonPrefix)(...args),
       tableSizes: async () => read((await import("./ops/inspect")).tableSizes)(),
       threadSizes: async (...args) => read((await import("./ops/inspect")).threadSizes)(...args),
       channelSizes: async (...args) => read((await import("./ops/inspect")).channelSizes)(...args),
       texts: async (...args) => read((await import("./ops/inspect")).texts)(...args),
       settings: async () => read((await import("./ops/inspect")).settings)(),
+      schemaDrift: async () => read((await import("./ops/inspect")).schemaDrift)(),
+      migrations: async () => read((await import("./ops/inspect")).migrations)(),
+      keyIds: async () => read((await import("./ops/inspect")).keyIds)(),
     },
     committed: () => queue.behind(() => undefined),
     get open() {

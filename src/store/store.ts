@@ -1,8 +1,10 @@
+import type { EffectRecord } from "./effects";
 import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { ChangesQuery, FoundChanges, Hints, Place } from "./changes";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
-import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "./inspection";
+import type { Drift } from "./schema-drift";
+import type { StoredSize, StoredText, TableSize, TaskTokens, ThreadActivity, ThreadSize, Writer } from "./inspection";
 import type { Verification } from "./integrity";
 import type { Arrival, Departure, Destination, MoveCursor, MovedKind, MovedLists, MovedRow, MovedTo } from "./moves";
 import type { NAMES, RECOVERIES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
@@ -76,6 +78,8 @@ export type Pointer =
   | { kind: "inline"; text: string }
   | { kind: "whole"; address: string }
   | { kind: "list"; list: number; length: number; digest: string };
+
+export type ListPointer = Extract<Pointer, { kind: "list" }>;
 
 /** A value as it is read from the store, without the parts that the reader knows already. */
 export type StoredValue =
@@ -640,6 +644,8 @@ export type CheckpointName = RowOf<typeof NAMES>;
 export interface FileSpace {
   /** Including the write-ahead log. */
   bytes: number;
+  /** The write-ahead log beside the file; 0 where there is none. */
+  logBytes: number;
   freePages: number;
   pageBytes: number;
   /** Whether free pages can be given back without rewriting the whole file. */
@@ -681,9 +687,14 @@ export interface LoggedTurn {
 export type When = "now" | "boundary";
 
 /** What people look for in a database, over all threads or in one. Nothing here changes anything. Pages are ordered by key. */
+/** Pending writes to read with a checkpoint. `special`: only LangGraph's own, such as questions and errors. */
+export type WantedWrites = "all" | "special" | "none";
+
 export interface Inspection {
-  /** A page of all threads, by id. */
-  activity(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadActivity[]>;
+  /** A page of all threads, by id; or the one that is named. */
+  activity(query: { after?: string | undefined; limit: number; threadId?: string }): Awaitable<readonly ThreadActivity[]>;
+  /** The first checkpoint of a namespace that was saved behind a seq; undefined if there is none. */
+  checkpointBehind(query: { threadId: string; ns: string; seq: number }): Awaitable<CheckpointHead | undefined>;
   /** The marks of all runs, live or not. */
   runs(): Awaitable<readonly RunRow[]>;
   unfinishedRewinds(): Awaitable<readonly RewindRow[]>;
@@ -693,10 +704,22 @@ export interface Inspection {
   threadsWithSpecialWrites(query: { after: string; limit: number }): Awaitable<readonly string[]>;
   /** The newest turns up to a seq, newest first. */
   turnsBefore(query: { threadId: string; beforeSeq: number; limit: number }): Awaitable<readonly TurnRow[]>;
+  /**
+   * A thread's tasks with their tokens, the one that ran last at the end. The database adds them up, so no checksum is looked at: for lists, where
+   * {@link Store.tokenUsage} would read every turn of every thread.
+   */
+  taskTokens(threadId: string): Awaitable<readonly TaskTokens[]>;
   /** The newest turn of each of these node tasks. */
   turnsOfNodeTasks(threadId: string, nodeTaskIds: readonly string[]): Awaitable<readonly TurnRow[]>;
   /** Which node tasks wrote to which channels on a checkpoint. */
   writers(threadId: string, ns: string, checkpointId: string): Awaitable<readonly Writer[]>;
+  /**
+   * The text of a value that is stored under an address, with addresses in place of its larger parts. Undefined if it's longer
+   * than 64 KB.
+   */
+  shortText(threadId: string, address: string): Awaitable<string | undefined>;
+  /** How many leading elements two lists of a thread have in common. Their contents aren't read. */
+  commonPrefix(threadId: string, left: ListPointer, right: ListPointer): Awaitable<number>;
   tableSizes(): Awaitable<readonly TableSize[]>;
   /** The largest threads, largest first. */
   threadSizes(limit: number): Awaitable<readonly ThreadSize[]>;
@@ -706,6 +729,12 @@ export interface Inspection {
   texts(query: { threadId: string; kind: StoredText["kind"]; afterSeq: number; limit: number }): Awaitable<readonly StoredText[]>;
   /** What the database and its server are set to, by name. */
   settings(): Awaitable<Readonly<Record<string, string>>>;
+  /** How the tables differ from those that the migrations make. */
+  schemaDrift(): Awaitable<readonly Drift[]>;
+  /** The newest version that this package knows, and the statements of all migrations. */
+  migrations(): Awaitable<{ newest: number; sql: string }>;
+  /** The ids of the keys that the database is encrypted with; none if it isn't. */
+  keyIds(): Awaitable<readonly string[]>;
 }
 
 export interface Store {
@@ -732,8 +761,11 @@ export interface Store {
    * @param ns undefined for any namespace
    */
   placeOf(threadId: string, ns: string | undefined, checkpointId: string): Awaitable<CheckpointPlace | undefined>;
-  /** Undefined if the checkpoint was deleted after its head was read. */
-  hydrate(head: CheckpointHead, remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
+  /**
+   * Undefined if the checkpoint was deleted after its head was read.
+   * @param wanted which of its pending writes to read
+   */
+  hydrate(head: CheckpointHead, remembered: Remembered, wanted: WantedWrites): Awaitable<StoredCheckpoint | undefined>;
   deltaHistory(
     threadId: string,
     ns: string,
@@ -796,6 +828,10 @@ export interface Store {
    * @returns undefined if somebody else was quicker
    */
   retryEffect(seen: EffectRow, call: NewEffect, surelyNot: boolean): Awaitable<EffectRow | undefined>;
+  /** A statement that fails where that of {@link effectRecord} would. */
+  readonly effectProbe: string;
+  /** How the transaction that has done an effect records that, if it's on this database. @param outcome without parts */
+  effectRecord(seen: EffectRow, outcome: string | undefined, endedAt: string): EffectRecord;
   /**
    * Records an outcome under any lease: what happened, happened. It never overwrites what somebody has decided meanwhile; see
    * `ops/effects.ts`.
@@ -915,7 +951,8 @@ export interface Store {
   /**
    * Records what a try came to.
    * @param lease of its run; undefined if that killed its process
-   * @param seen what was recorded when the thread was looked at; if that has changed, nothing is saved
+   * @param dead what was recorded when the thread was looked at, and the runs of processes that died of it: these are forgotten. If
+   *   the record has changed since, nothing is saved
    * @returns whether it was saved
    * @throws {TurnsError} LEASE_LOST
    */
@@ -924,7 +961,7 @@ export interface Store {
     tried: RecoveryTry & Pick<RecoveryRow, "failure" | "givenUp">,
     lease: Lease | undefined,
     at: number,
-    seen?: RecoveryClaim["seen"],
+    dead?: Pick<RecoveryClaim, "seen" | "runIds">,
   ): Awaitable<boolean>;
   /** Nothing is left to recover: forgets these runs, and what is recorded of recovering the thread. */
   endRecovery(threadId: string, runIds: readonly string[]): Awaitable<void>;
@@ -952,7 +989,7 @@ export interface Store {
    * The seq to rewind to so that a checkpoint stands as it did before anything was done on top of it. Infinity if nothing was
    * done yet, undefined if there is no such checkpoint.
    */
-  seqBeforeDeeds(threadId: string, ns: string, checkpointId: string): Awaitable<number | undefined>;
+  seqBeforeWorkOn(threadId: string, ns: string, checkpointId: string): Awaitable<number | undefined>;
   /** Restores a rewind's rows, in one transaction, unless `guard` throws. */
   takeBack(
     rewindId: string,
@@ -987,7 +1024,9 @@ export interface Store {
    * Seals rows again under the current key, for a short time, from where the last call stopped.
    * @throws NOT_ENCRYPTED, CHECKPOINT_CORRUPTED
    */
-  reseal(after: ResealCursor | undefined): Awaitable<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }>;
+  reseal(
+    after: ResealCursor | undefined,
+  ): Awaitable<{ keyId: string; resealed: Partial<ResealCounts>; next: ResealCursor | undefined }>;
   /**
    * Forgets all keys but the current one, if nothing is sealed under them any more.
    * @returns how many; undefined if something still is

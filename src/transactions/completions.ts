@@ -1,4 +1,4 @@
-import type { Transactions } from "../effects/transactional";
+import { isJournalOwner, type JournalRow, type Transactions } from "../effects/transactional";
 import type { EffectTry } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
@@ -14,6 +14,12 @@ export interface TransactionsOptions {
   schema?: string;
   /** `false`: the table is yours to create, with `createTableSql`. Default `true`: the first effect creates it. */
   createTable?: boolean;
+  /**
+   * The saver that runs your graphs, if its tables are in the same database: the same SQLite file, or the same PostgreSQL database,
+   * and this connection may write them. Then an effect, its completion row and its row in the saver's journal commit together: one
+   * commit less. Default: the saver records the outcome in a commit of its own.
+   */
+  journal?: object;
 }
 
 /** {@link TransactionsOptions} where the adapter can't see which database it talks to. */
@@ -23,7 +29,7 @@ export interface DialectOptions extends TransactionsOptions {
 }
 
 export type Row = Readonly<Record<string, unknown>>;
-export type Value = string | number;
+export type Value = string | number | Uint8Array;
 type Maybe<T> = T | Promise<T>;
 
 /** What an adapter gives. A synchronous one returns no promises. */
@@ -51,6 +57,7 @@ const schema = () =>
     table: name().default("turns_completions"),
     schema: name().default("public"),
     createTable: z.boolean().default(true),
+    journal: z.custom<object>(isJournalOwner, "must be the TurnSaver or PostgresTurnSaver that runs your graphs").optional(),
     dialect: z.enum(["postgres", "sqlite"]).default("postgres"),
   });
 const pruneSchema = () => z.strictObject({ olderThanMs: z.number().int().min(0), threadId: z.string().optional() });
@@ -65,6 +72,8 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
   readonly #driver: Driver<Db, Sync>;
   readonly #table: string;
   readonly #createTable: boolean;
+  readonly #journal: object | undefined;
+  #isJournalFound = false;
   #ready: Promise<void> | undefined;
 
   /** @throws {TurnsError} INVALID_OPTION */
@@ -74,6 +83,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     this.#driver = driver;
     this.isSync = driver.isSync;
     this.#createTable = checked.createTable;
+    this.#journal = checked.journal;
     this.#table = isPostgres ? `"${checked.schema}"."${checked.table}"` : `"${checked.table}"`;
     this.createTableSql = `CREATE TABLE IF NOT EXISTS ${this.#table} (
   key text NOT NULL PRIMARY KEY,
@@ -106,17 +116,26 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     }
   }
 
-  async complete(effect: EffectTry, work: (db: Db) => Maybe<string>): Promise<string> {
+  async complete(effect: EffectTry, work: (db: Db) => Maybe<string>, journal?: JournalRow): Promise<string> {
     await this.#isReady();
+    const own = journal?.isOf(this.#journal) === true ? journal : undefined;
+    if (own !== undefined) await this.#findJournal(own);
     let isFinished = false;
+    let isRecorded = false;
     try {
-      return await this.#inTransaction((db) =>
+      const text = await this.#inTransaction((db) =>
         this.#completing(
           effect,
           () => work(db),
-          () => (isFinished = true),
+          own,
+          (wasRecorded) => {
+            isFinished = true;
+            isRecorded = wasRecorded;
+          },
         ),
       );
+      if (isRecorded) own?.recorded();
+      return text;
     } catch (error) {
       // Before its end, a transaction can't have been committed.
       if (!isFinished) throw error;
@@ -147,15 +166,28 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     });
   }
 
-  *#completing(effect: EffectTry, work: () => Maybe<string>, onFinished: () => void): Program<string> {
+  *#completing(
+    effect: EffectTry,
+    work: () => Maybe<string>,
+    journal: JournalRow | undefined,
+    onFinished: (isRecorded: boolean) => void,
+  ): Program<string> {
     const found = yield* this.#claiming(effect);
     if (found !== undefined) return found;
     const text: string = yield { call: work };
     const sql = `UPDATE ${this.#table} SET state = 'done', result = ? WHERE key = ? AND state = 'begun' RETURNING key`;
     const rows: readonly Row[] = yield { sql, values: [text, effect.key] };
     if (rows.length === 0) throw endedByItself(effect);
-    onFinished();
+    onFinished(yield* this.#recording(journal));
     return text;
+  }
+
+  /** @returns whether the effect's row in the journal is part of this transaction. If it isn't, the journal records it afterwards */
+  *#recording(journal: JournalRow | undefined): Program<boolean> {
+    const statement = journal?.statement();
+    if (statement === undefined) return false;
+    const rows: readonly Row[] = yield statement;
+    return rows.length > 0;
   }
 
   /** @returns the text of an effect that is complete; undefined if the row is ours now */
@@ -216,6 +248,24 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
         problem: `The completion table ${this.#table} can't be read; the reason is the cause.`,
         remedy: `If it isn't there, call setup() of your adapter, or run its createTableSql in a migration. Nothing was done.`,
         data: { table: this.#table },
+        cause,
+      });
+    }
+  }
+
+  /** @throws {TurnsError} INVALID_OPTION */
+  async #findJournal({ probe }: JournalRow): Promise<void> {
+    if (this.#isJournalFound) return;
+    try {
+      await this.#query(undefined, probe);
+      this.#isJournalFound = true;
+    } catch (cause) {
+      throw new TurnsError("INVALID_OPTION", {
+        problem:
+          "The option `journal` of the adapter names a saver whose tables this connection can't write; the reason is the cause.",
+        remedy:
+          "If the saver has its tables in another database, leave the option out. If they are in this one, give the role the saver's rights on its schema. Nothing was done.",
+        data: { option: "journal" },
         cause,
       });
     }
@@ -297,6 +347,7 @@ export function withLiterals(sql: string, values: readonly Value[], dialect: Dia
 /** On PostgreSQL as `E'…'`, which doesn't depend on `standard_conforming_strings`. */
 function literal(value: Value, dialect: Dialect): string {
   if (typeof value === "number") return String(value);
+  if (typeof value !== "string") return `x'${Buffer.from(value).toString("hex")}'`;
   const text = value.replaceAll("'", "''");
   return dialect === "sqlite" ? `'${text}'` : `E'${text.replaceAll("\\", "\\\\")}'`;
 }

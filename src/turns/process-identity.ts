@@ -8,6 +8,12 @@ import { uptime } from "../system";
 export const BEAT_EXPIRY_MS = 30_000;
 
 /**
+ * A live process on this host that hasn't shown itself for so long can't do anything: it's stopped, or its event loop is blocked. Much
+ * longer than for other hosts, where nobody can ask whether the process is alive.
+ */
+export const WEDGED_MS = 300_000;
+
+/**
  * Identifies this process, even if its pid is reused, and the worker thread in it. Each worker thread has globals of its own, so
  * none knows what another one does.
  */
@@ -31,7 +37,8 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
 /**
  * Whether a run is still alive, as far as can be known. A wrong answer does no harm: the run's lease stops it.
  *
- * For this thread, we know. For other processes on this host, the operating system knows. For another host (a container that
+ * For this thread, we know. For other processes on this host, the operating system knows; but one that is alive and has been quiet for
+ * {@link WEDGED_MS} counts as wedged. For another host (a container that
  * shares the folder), and for another thread of this process, only the heartbeat tells. It counts by the machine's uptime,
  * because the wall clock can be set during a run; or by the database's clock, if that is on a server. Processes that share a file in WAL mode share a machine, so a run from before
  * the machine's start is over.
@@ -45,10 +52,9 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
   const isHere = run.host === here.host && run.boot === here.boot;
   if (isHere && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
-  if (!isHere || isOtherThread) {
-    return quietMs === undefined ? now >= run.beatAt && now - run.beatAt < BEAT_EXPIRY_MS : quietMs < BEAT_EXPIRY_MS;
-  }
-  return pidIsAlive(run.pid, run.pidStart);
+  const quiet = quietMs ?? now - run.beatAt;
+  if (!isHere || isOtherThread) return (quietMs !== undefined || quiet >= 0) && quiet < BEAT_EXPIRY_MS;
+  return quiet < WEDGED_MS && pidIsAlive(run.pid, run.pidStart);
 }
 
 /** A heartbeat time: the process has left the thread unfinished, for recovery. */

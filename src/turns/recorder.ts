@@ -557,12 +557,29 @@ function statusOfError(error: unknown): TurnStatus {
 
 /** For a handoff, it is the Command: what the node or the graph inside it returned, and what a parent will apply. */
 function outcomeOfError(error: unknown): unknown {
-  const { name, message, interrupts, command } = (error ?? {}) as Record<string, unknown>;
+  const { name, message, stack, interrupts, command } = (error ?? {}) as Record<string, unknown>;
   if (name === "ParentCommand" && command !== undefined) return command;
   if (Array.isArray(interrupts)) return { interrupts: interrupts as unknown[] };
+  const frames = framesOf(stack, message);
   return {
-    error: { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : String(error) },
+    error: {
+      name: typeof name === "string" ? name : "Error",
+      message: typeof message === "string" ? message : String(error),
+      ...(frames !== "" && { stack: frames }),
+    },
   };
+}
+
+const MOST_FRAMES = 50;
+const LONGEST_FRAME = 400;
+
+/** Where an error was thrown: the frames of its stack. What precedes them repeats the message, which `redact` may take out. */
+function framesOf(stack: unknown, message: unknown): string {
+  if (typeof stack !== "string") return "";
+  const at = typeof message === "string" ? stack.indexOf(message) : -1;
+  const rest = at < 0 ? stack : stack.slice(at + String(message).length);
+  const frames = rest.split("\n").filter((line) => /^ {4}at /.test(line) && line.length <= LONGEST_FRAME);
+  return frames.slice(0, MOST_FRAMES).join("\n");
 }
 
 function copied(error: Error): Error {

@@ -320,13 +320,15 @@ export class RunRegistry {
   }
 
   /**
-   * The threads with something running: a node, an undo, or a run that was active since that time and may start its next node.
+   * The threads with something running: a node, an undo, a run that is about to start, or one that was active since that time and may
+   * start its next node.
    */
   atWork(since: number): string[] {
     return [...this.#threads]
-      .filter(([threadId, { rewinding, nodesAtWork, graphRuns, lastActivity }]) => {
+      .filter(([threadId, { rewinding, nodesAtWork, graphRuns, started, lastActivity }]) => {
         if (rewinding || nodesAtWork.size > 0 || this.bodies.countOf(threadId) > 0) return true;
-        return graphRuns.size > 0 && lastActivity >= since;
+        // Before its start, a run waits for the database alone, however long that takes.
+        return graphRuns.size > 0 && (!started || lastActivity >= since);
       })
       .map(([threadId]) => threadId);
   }

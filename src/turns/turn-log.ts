@@ -154,7 +154,7 @@ export class TurnLog {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
         store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
       );
-      this.#parts.events.emit("turn", toPublicTurn(row));
+      reportTurn(this.#parts.events, row);
       return undefined;
     } catch (error) {
       return { error };
@@ -226,7 +226,7 @@ export class TurnLog {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Action", status), outcome, false, ({ packed }) =>
         store.saveAction({ ...this.#row(attempt), status, update: packed }, "boundary"),
       );
-      this.#parts.events.emit("turn", toPublicTurn(row));
+      reportTurn(this.#parts.events, row);
       return row;
     } catch (error) {
       this.#lost(attempt, "Action", error);
@@ -341,6 +341,11 @@ function className(value: unknown): string {
   const { constructor } = Object(value) as { constructor?: { name?: string } };
   const name = constructor?.name ?? "a checkpointer without a class";
   return isSaver(value) ? `another ${name}` : name;
+}
+
+/** A turn was saved. */
+export function reportTurn(events: SaverEmitter, row: TurnRow): void {
+  if (events.listenerCount("turn") > 0) events.emit("turn", toPublicTurn(row));
 }
 
 /** A turn that couldn't be saved is logged and reported, and the graph continues (S1.9). */

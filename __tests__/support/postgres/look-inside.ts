@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { migrationSql } from "../../../src/postgres/index";
+import { fromText, toBound } from "../../../src/testing-internal";
 import { schemaAt } from "../open-saver";
 
 /**
@@ -25,7 +26,8 @@ export default class Database {
   }
 
   exec(text: string): this {
-    ask(this.#connection, inPostgres(text), []);
+    // Of a file only.
+    if (!text.startsWith("PRAGMA ")) ask(this.#connection, inPostgres(text), []);
     return this;
   }
 
@@ -65,6 +67,7 @@ class Statement {
     const { rows } = ask(this.#connection, this.#text, values);
     // As on SQLite, "*" doesn't mean it.
     if (!/\browid\b/.test(this.#text)) for (const row of rows) delete row["rowid"];
+    for (const row of rows) for (const [name, value] of Object.entries(row)) row[name] = asStored(value);
     return this.#isPlucked ? rows.map((row) => Object.values(row)[0]) : rows;
   }
 
@@ -99,7 +102,8 @@ function raising(
 }
 
 /** The CHECKs of a table in SQLite's words. */
-const CHECKS = `SELECT string_agg(regexp_replace(regexp_replace(pg_get_constraintdef(oid), '::(text|bigint)', '', 'g'),
+const CHECKS = `SELECT string_agg(regexp_replace(regexp_replace(regexp_replace(pg_get_constraintdef(oid), '::(text|bigint)', '', 'g'),
+    '\\((\\d+)\\)', '\\1', 'g'),
     '\\(\\((\\w+) = ANY \\(\\(?ARRAY\\[(.*?)\\]\\)?(\\[\\])?\\)\\)\\)', '(\\1 IN (\\2))'), ', ') FROM pg_constraint WHERE conrelid = pg_class.oid`;
 /** The columns of a table but its rowid. */
 const COLUMNS = `(SELECT a.attnum AS cid, a.attname::text AS name, CASE WHEN a.atttypid = 20 THEN 'INTEGER' ELSE 'TEXT' END AS type,
@@ -194,7 +198,7 @@ let thread: { worker: Worker; port: import("node:worker_threads").MessagePort; f
 function ask(connection: Connection, text: string, values: unknown[]): Answer {
   thread ??= startThread();
   Atomics.store(thread.flag, 0, 0);
-  thread.port.postMessage({ connection, text, values: values.flatMap(numbered) });
+  thread.port.postMessage({ connection, text, values: values.flatMap(numbered).map(asBound) });
   if (Atomics.wait(thread.flag, 0, 0, LIMIT_MS) === "timed-out") throw new Error(`no answer: ${text}`);
   const { message } = receiveMessageOnPort(thread.port) as { message: Answer };
   if (message.error !== undefined) {
@@ -202,6 +206,16 @@ function ask(connection: Connection, text: string, values: unknown[]): Answer {
     throw Object.assign(new Error(`${message.error}: ${text}`), { code });
   }
   return message;
+}
+
+/** Bytes and some characters are written as text of another kind. */
+function asStored(value: unknown): unknown {
+  const stored = typeof value === "string" ? fromText(value) : value;
+  return stored instanceof Uint8Array ? Buffer.from(stored) : stored;
+}
+
+function asBound(value: unknown): unknown {
+  return typeof value === "string" || value instanceof Uint8Array ? toBound(value) : value;
 }
 
 /** The values of `{ 1: …, 2: … }`. */

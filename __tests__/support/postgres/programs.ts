@@ -33,10 +33,12 @@ export interface Sandbox {
   readonly user: { readonly uid: number; readonly gid: number } | undefined;
 }
 
-/** A fresh folder for a program, in memory if there is room, and the user that it runs as. */
-export function sandbox(name: string): Sandbox {
+/** A fresh folder for a program, and the user that it runs as. Unless it's to be on a disk, it's in memory if there is room. */
+export function sandbox(name: string, isOnDisk = false): Sandbox {
   const user = process.getuid?.() === 0 ? otherUser() : undefined;
-  const place = [tempPlace(), tmpdir(), "/tmp", "/var/tmp"].find((each) => user === undefined || mayEnter(each));
+  const place = [...(isOnDisk ? ["/var/tmp"] : [tempPlace(), tmpdir(), "/tmp"]), "/var/tmp"].find(
+    (each) => user === undefined || mayEnter(each),
+  );
   const folder = mkdtempSync(join(place ?? "/tmp", `turns-${name}-`));
   if (user !== undefined) chownSync(folder, user.uid, user.gid);
   return { folder, user };

@@ -31,12 +31,13 @@ export interface PostgresServer {
  * Starts a server. Data is in memory if there is room, and `fsync` is off: that survives every crash but the machine's.
  *
  * @param settings of postgresql.conf, e.g. `{ fsync: "on" }`
+ * @param isOnDisk for measurements: in memory, waiting for the disk takes no time
  * @throws if PostgreSQL isn't installed, or doesn't start
  */
-export async function startServer(settings: Record<string, string> = {}): Promise<PostgresServer> {
+export async function startServer(settings: Record<string, string> = {}, isOnDisk = false): Promise<PostgresServer> {
   const { server: bin } = programs();
   if (bin === undefined) throw new Error("PostgreSQL's programs were not found");
-  const box = sandbox("postgres");
+  const box = sandbox("postgres", isOnDisk);
   const data = join(box.folder, "data");
   // SIGQUIT is what `pg_ctl -m immediate stop` sends.
   const stop = keeper(box.folder, "data/postmaster.pid", "QUIT");

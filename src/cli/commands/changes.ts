@@ -1,19 +1,21 @@
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import type { BaseTurnSaver } from "../../base-saver";
 import type { EffectResolution } from "../../effects/effects";
 import { internalsOf } from "../../internals";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
 import { effectsInDoubt } from "../../inspection/standing";
-import { previewRewind } from "../../inspection/status";
+import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
 import { effectLine } from "../../inspection/turns";
+import type { FinishRequest, RewindReport } from "../../rewind/plan";
+import type { Rewind } from "../../rewind/rewinds";
 import type { RewindCounts } from "../../store/store";
 import { type CommandSpec, command, duration, whole } from "../command";
-import { DONE, NEEDS_DECISION, UsageError } from "../exit";
+import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
+import { loadGraph, loadModule } from "../graph-module";
+import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
-import { bytes, oneLine, plural } from "../text";
+import { bytes, oneLine, plural, word } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
 
 /** What commands that change something have in common. Without `--yes` the database is opened read-only. */
@@ -22,7 +24,7 @@ export interface ChangeOptions {
   dryRun?: boolean;
 }
 
-const CHANGE = [
+export const CHANGE = [
   ["--yes", "do it; without it the plan is shown and nothing is changed"],
   ["--dry-run", "only the plan, exit with 0"],
 ] as const;
@@ -32,18 +34,24 @@ interface Plan {
   plan: object;
   planText: (look: Look) => string;
   /** Does it. */
-  act: () => Promise<{ report: object; text: (look: Look) => string }>;
+  act: () => Promise<{ report: object; text: (look: Look) => string; exit?: number }>;
+  /** Why it would be refused now. */
+  refused?: string | null;
 }
 
 /** Shows the plan, or carries it out. */
-async function planned({ yes = false, dryRun = false }: ChangeOptions, { plan, planText, act }: Plan): Promise<Answer> {
+export async function planned(
+  { yes = false, dryRun = false }: ChangeOptions,
+  { plan, planText, act, refused = null }: Plan,
+): Promise<Answer> {
   if (yes && !dryRun) {
-    const { report, text } = await act();
-    return { data: { done: true, plan, report }, text };
+    const { report, text, exit = DONE } = await act();
+    return { data: { done: true, plan, report }, text, exit };
   }
   const hint = dryRun ? "Nothing was changed." : "Nothing was changed. Add --yes to do it.";
-  const text = (look: Look): string => `${planText(look)}\n\n${look.paint("dim", hint)}`;
-  return { data: { done: false, plan, report: null }, text, exit: dryRun ? DONE : NEEDS_DECISION };
+  const text = (look: Look): string =>
+    `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(refused)}`)}`;
+  return { data: { done: false, plan, report: null }, text, exit: dryRun && refused === null ? DONE : NEEDS_DECISION };
 }
 
 const OUTCOMES = ["done", "not-done", "history", "undo-done", "undo-not-done"] as const;
@@ -73,15 +81,16 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
         const settled = effectLine(await saver.effects.resolve(effect.id, resolution));
         return {
           report: settled,
-          text: (look) => `${table([settled], EFFECT_COLUMNS, look)}\n\nSettled. Next: turns status ${settled.threadId}`,
+          text: (look) => `${table([settled], EFFECT_COLUMNS, look)}\n\nSettled. Next: turns status ${word(settled.threadId)}`,
         };
       },
     });
   },
 });
 
-/** The id of an effect in doubt that begins so; any other text as it is. @throws {UsageError} */
+/** The id of an effect in doubt that begins so; any other text as it is. @throws {UsageError} also for an empty text */
 async function effectNamed(saver: BaseTurnSaver, text: string): Promise<string> {
+  if (text === "") throw new UsageError("There is no effect with an empty id.", "turns effects lists those in doubt.");
   const found = (await effectsInDoubt(saver)).map(({ id }) => id).filter((id) => id.startsWith(text));
   if (found.length < 2) return found[0] ?? text;
   throw new UsageError(`"${text}" is the beginning of ${found.length} effects in doubt.`, "Give more characters.");
@@ -105,41 +114,54 @@ interface RewindOptions extends ChangeOptions {
   graph?: string;
   allowUncompensated?: boolean;
   archive?: boolean;
+  abandon?: boolean;
 }
 
 export const REWIND = command<RewindOptions>({
   name: "rewind",
   args: "<thread>",
-  summary: "rewind a thread to the end of a task, undoing its effects",
+  summary: "rewind a thread to the end of a task, undoing its effects; finish or abandon a rewind",
   examples: [
     "turns rewind order-17 --to task-1",
     "turns rewind order-17 --to task-1 --graph ./agent.js --yes",
     "turns rewind order-17 --to task-1 --allow-uncompensated --yes",
   ],
   options: [
-    ["--to <task>", "the task to rewind to; it stays as it was when it finished"],
-    ["--graph <module>", "a module that defines the effects with their undos: ./agent.js"],
+    ["--to <task>", "the task to rewind to; it stays as it was when it finished. Leave it out to finish a rewind that was begun"],
+    ["--graph <module>", "the module that defines the undos: ./agent.ts, or ./agent.ts#graph"],
     ["--allow-uncompensated", "leave effects without an undo as they are"],
     ["--no-archive", "keep nothing of what is removed: it can't be taken back"],
+    ["--abandon", "give up a rewind that was begun and isn't finished; nothing is removed"],
     ...CHANGE,
   ],
-  run: async (saver, [thread = ""], { to, graph, allowUncompensated = false, archive = true, ...options }) => {
+  run: async (saver, [thread = ""], { to, graph, allowUncompensated = false, archive = true, abandon = false, ...options }) => {
     const threadId = await threadNamed(saver, thread);
-    if (to === undefined) {
+    const unfinished = await saver.rewinds.unfinished(threadId);
+    if (abandon) return abandoned(saver, threadId, unfinished, options);
+    const toTask = to ?? unfinished?.toTask;
+    if (toTask === undefined) {
       const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
       throw new UsageError("Which task? --to is missing.", `The tasks of thread ${threadId}: ${tasks.join(", ") || "none"}.`);
     }
-    if (graph !== undefined) await import(pathToFileURL(resolve(graph)).href);
-    const plan = await previewRewind(saver, threadId, to);
-    if (plan.refused !== null && options.yes !== true) throw new UsageError("The rewind is refused.", plan.refused);
+    const rewinder = await rewinderOf(saver, graph);
+    const continued = to === undefined || to === unfinished?.toTask ? unfinished : undefined;
+    const plan = await (continued?.reason === undefined
+      ? previewRewind(rewinder, { threadId, toTask, allowUncompensated })
+      : previewByPlace(saver, continued));
+    // If it's refused for another reason, it isn't known what goes.
+    const needsGraph =
+      graph === undefined && plan.removed !== null && plan.effects.some(({ verdict }) => verdict === "unregistered");
     const planText = (look: Look): string => {
       const undos = plan.effects.map(
         ({ name, label, nodeName, verdict }) =>
-          `  ${oneLine(`${name} ${label} of ${nodeName}`)}  ${look.paint("dim", VERDICTS[verdict] ?? verdict)}`,
+          `  ${oneLine(`${name} ${label} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
       );
-      const effects = undos.length === 0 ? ["Effects: none."] : ["Effects, in the order in which they are undone:", ...undos];
+      const none = continued?.reason === undefined ? "Effects: none." : "Effects behind its place are undone first.";
+      const effects = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];
       return [
-        `Thread ${oneLine(threadId)} goes back to the end of task ${oneLine(to)}.`,
+        continued === undefined
+          ? `Thread ${oneLine(threadId)} goes back to the end of task ${oneLine(toTask)}.`
+          : `${begunText(continued)} It would be finished; --abandon gives it up.`,
         removedText(plan.removed, plan.tasks),
         ...effects,
       ].join("\n");
@@ -147,8 +169,14 @@ export const REWIND = command<RewindOptions>({
     return planned(options, {
       plan,
       planText,
+      refused:
+        plan.refused !== null && needsGraph
+          ? "The undos are in your code: give its module with --graph ./agent.ts."
+          : plan.refused,
       act: async () => {
-        const report = await saver.rewind({ threadId, toTask: to, allowUncompensated, archive });
+        const report = await (to === undefined
+          ? finished(rewinder, { threadId, allowUncompensated })
+          : rewinder.rewind({ threadId, toTask, allowUncompensated, archive }));
         const { rewindId, removed, tasks, archived } = report;
         const back =
           rewindId === undefined
@@ -162,18 +190,52 @@ export const REWIND = command<RewindOptions>({
   },
 });
 
-const VERDICTS: Readonly<Record<string, string>> = {
-  undo: "its undo is called",
-  unregistered: "its undo isn't known here: give --graph",
-  "done-already": "undone before",
-  "none-needed": "needs no undo",
-  failed: "didn't happen",
-  inherited: "belongs to the thread that this one was copied from",
-  missing: "has no undo",
-  "in-doubt": "nobody knows whether it happened",
-  "undo-in-doubt": "nobody knows whether its undo happened",
-  running: "is running now",
-};
+/** A named export is a graph whose runner has undos of its own. A module alone defines effects with theirs. */
+async function rewinderOf(saver: BaseTurnSaver, graph: string | undefined): Promise<Finisher> {
+  if (graph?.includes("#") === true) return (await loadGraph(graph, saver)).runner;
+  if (graph !== undefined) await loadModule(graph);
+  return { ...rewinderWithoutGraph(saver), finishRewind: (request) => saver.rewinds.finish(request) };
+}
+
+interface Finisher extends Rewinder {
+  finishRewind: (request: FinishRequest) => Promise<RewindReport | undefined>;
+}
+
+/** A rewind with a reason goes to a place within a task, which no `--to` can name. */
+async function previewByPlace(saver: BaseTurnSaver, { threadId, toTask, targetSeq }: Rewind): Promise<RewindPreview> {
+  const removed = await internalsOf(saver).store.countBehind(threadId, targetSeq);
+  return { toTask, tasks: [], removed, effects: [], refused: null };
+}
+
+/** @throws {UsageError} if somebody else has finished it meanwhile */
+async function finished(rewinder: Finisher, request: FinishRequest): Promise<RewindReport> {
+  const report = await rewinder.finishRewind(request);
+  if (report !== undefined) return report;
+  throw new UsageError("The rewind isn't unfinished any more.", `turns rewinds ${word(request.threadId)} lists what was done.`);
+}
+
+async function abandoned(
+  saver: BaseTurnSaver,
+  threadId: string,
+  unfinished: Rewind | undefined,
+  options: ChangeOptions,
+): Promise<Answer> {
+  if (unfinished === undefined)
+    throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `turns rewinds ${word(threadId)} lists its rewinds.`);
+  const { id: rewindId, toTask, createdAt } = unfinished;
+  return planned(options, {
+    plan: { threadId, rewindId, toTask, since: createdAt.toISOString() },
+    planText: () => `${begunText(unfinished)} It would be given up. Nothing is removed, and what it undid stays undone.`,
+    act: async () => {
+      await saver.rewinds.abandon(rewindId);
+      return { report: { threadId, rewindId }, text: () => `Given up. Next: turns status ${word(threadId)}` };
+    },
+  });
+}
+
+function begunText({ threadId, toTask, createdAt }: Rewind): string {
+  return `A rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} was begun at ${createdAt.toISOString()} and isn't finished.`;
+}
 
 function removedText(removed: RewindCounts | null, tasks: readonly string[]): string {
   if (removed === null) return "Removed: not known.";
@@ -239,7 +301,7 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
         await saver.names.set({ threadId, checkpointId }, name);
         return {
           report: { threadId, name, checkpointId },
-          text: () => `Named. Take it back: turns name ${threadId} ${name} --remove --yes`,
+          text: () => `Named. Take it back: turns name ${word(threadId)} ${word(name)} --remove --yes`,
         };
       },
     });
@@ -287,7 +349,7 @@ export const COPY = command<ChangeOptions>({
       planText: () => `Thread ${oneLine(threadId)} would be copied to ${oneLine(target)}.`,
       act: async () => {
         await saver.copyThread(threadId, target);
-        return { report: { threadId, target }, text: () => `Copied. Take it back: turns delete ${target} --yes` };
+        return { report: { threadId, target }, text: () => `Copied. Take it back: turns delete ${word(target)} --yes` };
       },
     });
   },
@@ -323,19 +385,13 @@ export const PRUNE = command<PruneOptions>({
       plan,
       planText: () => `${prunedText(plan)} would be removed. That can't be taken back.`,
       act: async () => {
-        const stop = new AbortController();
-        const interrupt = (): void => stop.abort();
-        process.once("SIGINT", interrupt);
-        try {
-          const report = failuresAsText(await saver.prune({ ...request, signal: stop.signal }));
-          const rest = report.done ? "" : " It was interrupted: the same command continues.";
-          return {
-            report,
-            text: () => `Removed ${prunedText(report)}; ${bytes(Math.max(0, report.bytesFreed))} less on disk.${rest}`,
-          };
-        } finally {
-          process.removeListener("SIGINT", interrupt);
-        }
+        const report = failuresAsText(await interruptible((signal) => saver.prune({ ...request, signal })));
+        const rest = report.done ? "" : " It was interrupted: the same command continues.";
+        return {
+          report,
+          text: () => `Removed ${prunedText(report)}; ${bytes(Math.max(0, report.bytesFreed))} less on disk.${rest}`,
+          exit: report.done ? DONE : INTERRUPTED,
+        };
       },
     });
   },
@@ -359,7 +415,7 @@ function prunedText({
   return `${plural(checkpoints, "checkpoint")} and ${plural(turns, "turn")} of ${plural(threads, "thread")} (${plural(deletedThreads.length, "thread")} deleted whole)`;
 }
 
-export const BACKUP = command<{ overwrite?: boolean }>({
+export const BACKUP = command<{ overwrite?: boolean; verify?: boolean }>({
   name: "backup",
   args: "<out>",
   summary: "copy a file as it is now, verified, while others continue to save",
@@ -368,9 +424,12 @@ export const BACKUP = command<{ overwrite?: boolean }>({
     "turns agent.db backup /mnt/backups/agent.db",
     "turns backup backup.db --overwrite --json",
   ],
-  options: [["--overwrite", "replace an existing file"]],
-  run: async (saver, [out = ""], { overwrite = false }) => {
-    const { path, bytes: size, pages, verified } = await saver.backup(out, { overwrite });
+  options: [
+    ["--overwrite", "replace an existing file"],
+    ["--no-verify", "don't verify the copy: for a damaged file, which is copied as it is"],
+  ],
+  run: async (saver, [out = ""], { overwrite = false, verify = true }) => {
+    const { path, bytes: size, pages, verified } = await saver.backup(out, { overwrite, verify });
     const data = { path, bytes: size, pages, verified: verified?.ok ?? null };
     return {
       data,
@@ -389,18 +448,32 @@ export const BACKUP = command<{ overwrite?: boolean }>({
 
 export const VACUUM = command<ChangeOptions & { full?: boolean }>({
   name: "vacuum",
-  summary: "give free space back to the disk",
-  examples: ["turns vacuum --yes", "turns vacuum --full --yes", "turns vacuum"],
-  options: [...CHANGE, ["--full", "rewrite the whole file; it needs as much free disk space"]],
+  summary: "give free space back: to the disk, or on PostgreSQL to new rows",
+  examples: ["turns vacuum", "turns vacuum --yes", "turns vacuum --full --yes"],
+  options: [...CHANGE, ["--full", "rewrite a whole SQLite file; it needs as much free disk space"]],
   run: async (saver, _, { full = false, ...options }) => {
-    const { bytes: size, freePages, pageBytes } = await internalsOf(saver).store.space();
-    const plan = { bytes: size, freeBytes: freePages * pageBytes, full };
+    const { store } = internalsOf(saver);
+    const settings = await store.inspect.settings();
+    const isServer = settings["server_version"] !== undefined;
+    if (isServer && full)
+      throw new UsageError(
+        "--full is for SQLite files.",
+        "Leave it out. VACUUM FULL of PostgreSQL locks every table; run it by hand while nothing else runs.",
+      );
+    const { bytes: size, freePages, pageBytes, givesBack } = await store.space();
+    const deadRows = isServer ? Number(settings["dead rows"]) : 0;
+    const plan = { bytes: size, freeBytes: freePages * pageBytes, full, deadRows };
+    const planText = (): string => {
+      if (isServer) return `VACUUM (ANALYZE) would make the space of ${plural(deadRows, "dead row")} usable for new rows.`;
+      const isStuck = !givesBack && !full && freePages > 0;
+      return `${bytes(plan.freeBytes)} of ${bytes(size)} are free.${isStuck ? " This file can only give them back with --full." : ""}`;
+    };
     return planned(options, {
       plan,
-      planText: () => `${bytes(plan.freeBytes)} of ${bytes(size)} are free.`,
+      planText,
       act: async () => {
         const { vacuum } = await import("../../maintenance");
-        const report = await vacuum(saver, { full });
+        const report = await vacuum(saver, { full: full || isServer });
         return { report, text: () => `${bytes(report.bytesBefore)} before, ${bytes(report.bytesAfter)} now.` };
       },
     });

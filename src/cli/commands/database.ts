@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { checkup, type Checkup, type Finding } from "../../inspection/doctor";
+import { TurnsError } from "../../errors";
+import { checkup, type Checkup, driftFindings, type Finding } from "../../inspection/doctor";
 import { threadNamed } from "../../inspection/place";
 import {
   channelSizes,
@@ -12,10 +13,13 @@ import {
   tokenTotals,
 } from "../../inspection/totals";
 import type { VerifyReport } from "../../integrity/verify";
+import type { Drift } from "../../store/schema-drift";
 import { command, oneOf, whole } from "../command";
 import { DONE, FOUND, INTERRUPTED, UsageError } from "../exit";
 import { type Column, type Look, pairs, table } from "../look";
-import { startProgress } from "../progress";
+import { interruptible } from "../interrupt";
+import { withProgress } from "../progress";
+import type { Answer } from "../output";
 import { bytes, count, oneLine, plural } from "../text";
 
 const right = { align: "right" } as const;
@@ -131,26 +135,20 @@ export const VERIFY = command({
   examples: ["turns verify", "turns verify order-17", "turns verify --json"],
   run: async (saver, [thread]) => {
     const threadId = thread === undefined ? undefined : await threadNamed(saver, thread);
-    const stop = new AbortController();
-    const interrupt = (): void => stop.abort();
-    process.once("SIGINT", interrupt);
-    const progress = startProgress();
-    try {
-      const data = await saver.verify({
-        ...(threadId !== undefined && { threadId }),
-        signal: stop.signal,
-        onProgress: ({ table: next, checked }) => {
-          progress(
-            `${count(Object.values<number>({ ...checked }).reduce((sum, rows) => sum + rows, 0))} rows checked${next === undefined ? "" : `, now ${next}`}`,
-          );
-        },
-      });
-      const exit = !data.done ? INTERRUPTED : data.ok ? DONE : FOUND;
-      return { data, text: (look) => verifyText(data, look), exit };
-    } finally {
-      progress(undefined);
-      process.removeListener("SIGINT", interrupt);
-    }
+    const data = await interruptible((signal) =>
+      withProgress((progress) =>
+        saver.verify({
+          ...(threadId !== undefined && { threadId }),
+          signal,
+          onProgress: ({ table: next, checked }) => {
+            const rows = Object.values<number>({ ...checked }).reduce((sum, one) => sum + one, 0);
+            progress(`${count(rows)} rows checked${next === undefined ? "" : `, now ${next}`}`);
+          },
+        }),
+      ),
+    );
+    const exit = !data.done ? INTERRUPTED : data.ok ? DONE : FOUND;
+    return { data, text: (look) => verifyText(data, look), exit };
   },
 });
 
@@ -179,16 +177,25 @@ export const DOCTOR = command({
   name: "doctor",
   summary: "how the database is set up, and what needs attention; exits with 3 if something does",
   examples: ["turns doctor", "turns doctor --json", "turns doctor --db postgresql://localhost/app"],
-  run: async (saver) => {
-    const data = await checkup(saver);
-    const exit = data.findings.some(({ kind }) => kind === "problem") ? FOUND : DONE;
-    return { data, text: (look) => doctorText(data, look), exit };
+  run: async (saver) => doctorAnswer(await checkup(saver)),
+  unopened: (error) => {
+    if (!TurnsError.is(error, "SCHEMA_OUTDATED") || !Array.isArray(error.data["drift"])) return undefined;
+    const findings = driftFindings(error.data["drift"] as readonly Drift[]);
+    const none = { settings: {}, bytes: 0, freeBytes: 0, logBytes: 0 };
+    return doctorAnswer({ database: String(error.data["file"]), node: process.version, ...none, findings });
   },
 });
 
+function doctorAnswer(data: Checkup): Answer {
+  const exit = data.findings.some(({ kind }) => kind === "problem") ? FOUND : DONE;
+  return { data, text: (look) => doctorText(data, look), exit };
+}
+
 function doctorText(data: Checkup, look: Look): string {
   const { settings, findings } = data;
-  const size = `${bytes(data.bytes)}${data.freeBytes > 0 ? `, ${bytes(data.freeBytes)} free` : ""}`;
+  const free = data.freeBytes > 0 ? `, ${bytes(data.freeBytes)} free` : "";
+  const log = data.logBytes > 0 ? `, ${bytes(data.logBytes)} of it the write-ahead log` : "";
+  const size = `${bytes(data.bytes)}${free}${log}`;
   const head = pairs(
     [["database", oneLine(data.database)], ["size", size], ["node", data.node], ...Object.entries(settings)],
     look,

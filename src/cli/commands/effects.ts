@@ -2,8 +2,7 @@ import { threadNamed } from "../../inspection/place";
 import { effectsInDoubt } from "../../inspection/standing";
 import { effectLine, type EffectLine } from "../../inspection/turns";
 import type { Effect } from "../../effects/types";
-import type { Rewind } from "../../rewind/rewinds";
-import { numberOf } from "../../inspection/place";
+import { rewindLine, type RewindLine } from "../../inspection/rewinds";
 import { command, oneOf, whole } from "../command";
 import { UsageError } from "../exit";
 import { type Colour, type Column, type Look, table } from "../look";
@@ -58,6 +57,7 @@ export const EFFECTS = command<EffectsOptions>({
     ["--cursor <seq>", "continue where the last page stopped", whole],
   ],
   run: async (saver, [thread], { inDoubt = false, status, limit = 200, cursor }) => {
+    if (inDoubt && status !== undefined) throw new UsageError("--in-doubt and --status exclude each other.", "Give one.");
     if (thread === undefined || inDoubt) {
       if (thread === undefined && status !== undefined && status !== "in-doubt")
         throw new UsageError(`--status ${status} needs a thread.`, "Name it: turns effects THREAD --status …");
@@ -77,29 +77,6 @@ export const EFFECTS = command<EffectsOptions>({
     return { data: { effects, cursor: page.cursor ?? null }, list: "effects", text };
   },
 });
-
-/** A rewind in a list. */
-export interface RewindLine {
-  id: string;
-  threadId: string;
-  number: number;
-  toTask: string;
-  status: "undoing" | "done" | "abandoned" | "taken-back";
-  at: string;
-  takenBackAt: string | null;
-  /** Whether it can be taken back, if nothing was saved on the thread since. */
-  archived: boolean;
-  reason: string | null;
-}
-
-function rewindLine({ id, threadId, seq, toTask, status, createdAt, takenBackAt, archived, reason }: Rewind): RewindLine {
-  return {
-    ...{ id, threadId, number: numberOf(seq), toTask, archived, at: createdAt.toISOString() },
-    status: takenBackAt === undefined ? status : "taken-back",
-    takenBackAt: takenBackAt?.toISOString() ?? null,
-    reason: reason ?? null,
-  };
-}
 
 const REWIND_COLUMNS: readonly Column<RewindLine>[] = [
   { title: "WHEN", value: ({ at }, { now }) => ago(at, now), align: "right" },

@@ -1,11 +1,12 @@
 import { inbox, listThreads, overview, type Overview, type ThreadLine, type ThreadSort } from "../../inspection/threads";
-import { type OpenQuestion, THREAD_STATES, type ThreadState } from "../../inspection/standing";
+import { type Answers, answersOf, type Sentence } from "../../inspection/answers";
+import { needsPerson, type OpenQuestion, outcomeOf, THREAD_STATES, type ThreadState } from "../../inspection/standing";
 import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
 import { command, manyOf, oneOf, pastTime, whole } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
 import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
-import { ago, brief, bytes, count, duration, oneLine, plural } from "../text";
+import { ago, brief, bytes, count, duration, oneLine, plural, word } from "../text";
 
 const COLOURS: Readonly<Record<ThreadState, Colour>> = {
   running: "blue",
@@ -67,7 +68,7 @@ function overviewText(data: Overview, look: Look): string {
     unfinishedRewinds > 0 && `turns doctor                ${plural(unfinishedRewinds, "unfinished rewind")}`,
     (states.waiting ?? 0) > 0 && "turns inbox                 questions that wait for an answer",
     running.length > 0 && `turns threads --status running`,
-    newest[0] !== undefined && `turns status ${oneLine(newest[0].threadId)}`,
+    newest[0] !== undefined && `turns status ${word(newest[0].threadId)}`,
   ].filter(Boolean);
   return `${head}${list}${next.length === 0 ? "" : `\n\n${look.paint("dim", "next")}\n${next.map((line) => `  ${line}`).join("\n")}`}`;
 }
@@ -98,7 +99,7 @@ export const THREADS = command<ThreadsOptions>({
   run: async (saver, _, { status, idle, ...rest }) => {
     const data = await listThreads(saver, { ...rest, ...(status !== undefined && { states: status }), idleSince: idle });
     const more = ({ paint }: Look): string =>
-      data.cursor === null ? "" : `\n${paint("dim", `more: --cursor ${JSON.stringify(data.cursor)}`)}`;
+      data.cursor === null ? "" : `\n${paint("dim", `more: --cursor ${word(data.cursor)}`)}`;
     const none = data.total === 0 ? "No threads yet." : `None of ${plural(data.total, "thread")}.`;
     const text = (look: Look): string =>
       data.threads.length === 0 ? none : table(data.threads, THREAD_COLUMNS, look) + more(look);
@@ -113,25 +114,23 @@ export const STATUS = command({
   examples: ["turns status order-17", "turns status ord", "turns status order-17 --json --fields state,resume"],
   run: async (saver, [thread = ""]) => {
     const data = await reportOf(saver, await threadNamed(saver, thread));
-    return { data, text: (look) => statusText(data, look), exit: data.needsPerson ? NEEDS_DECISION : DONE };
+    const answers = await answersOf(saver, data);
+    return { data, text: (look) => statusText(data, answers, look), exit: data.needsPerson ? NEEDS_DECISION : DONE };
   },
 });
 
-function statusText(report: ThreadReport, look: Look): string {
+function statusText(report: ThreadReport, answers: Answers, look: Look): string {
   const { threadId, state, taskId, graphId, tokens } = report;
   const of = [taskId !== null && `task ${taskId}`, graphId !== null && graphId !== threadId && `graph ${graphId}`].filter(
     Boolean,
   );
   const title = `${look.paint("bold", oneLine(threadId))}  ${look.paint(COLOURS[state], state)}${of.length === 0 ? "" : `  ${look.paint("dim", oneLine(of.join(", ")))}`}`;
-  const answers: readonly (readonly [question: string, answer: string[]])[] = [
-    ["What did it do?", didText(report, look)],
-    ["What is in flight?", flightText(report, look)],
-    ["Can I resume?", resumeText(report, look)],
-    ["What would a rewind undo?", rewindText(report)],
+  const body = [
+    answerText("What did it do?", answers.did, look),
+    answerText("What is in flight?", answers.inFlight, look, othersInFlight(report)),
+    answerText("Can I resume?", answers.resume, look, otherWays(report)),
+    answerText("What would a rewind undo?", answers.rewind, look),
   ];
-  const body = answers.map(
-    ([question, lines]) => `${look.paint("bold", question)}\n${lines.map((line) => `  ${line}`).join("\n")}`,
-  );
   const used =
     tokens.input + tokens.output === 0
       ? []
@@ -139,81 +138,44 @@ function statusText(report: ThreadReport, look: Look): string {
   return [title, ...body, ...used].join("\n\n");
 }
 
-function didText({ did, taskId }: ThreadReport, look: Look): string[] {
-  const { completed, failed, last } = did;
-  const task = taskId === null ? "" : ` in task ${oneLine(taskId)}`;
-  if (last === null) return ["Nothing that was recorded."];
-  return [
-    `${plural(completed.length, "node")} completed${task}: ${oneLine(names(completed.map(({ node }) => node)))}.`,
-    ...failed.map(({ node, attempt, error }) =>
-      look.paint("red", oneLine(`${node} failed (attempt ${attempt}): ${error.name}: ${error.message}`)),
-    ),
-    `Last: ${oneLine(last.node)}, ${last.status}, ${moment(last.at, look)}.`,
+const TONES: Readonly<Record<Sentence["tone"], Colour | undefined>> = { plain: undefined, good: "green", attention: "yellow" };
+
+/** @param others lines behind the sentence that only a terminal has: the page shows them elsewhere */
+function answerText(
+  question: string,
+  { headline, text, command: next, tone }: Sentence,
+  look: Look,
+  others: readonly string[] = [],
+): string {
+  const inWords = (words: string): string => oneLine(words).replaceAll(ISO, (iso) => moment(iso, look));
+  const colour = TONES[tone];
+  const lines = [
+    colour === undefined ? inWords(headline) : look.paint(colour, inWords(headline)),
+    ...(text === "" ? [] : [inWords(text)]),
+    ...others.map((line) => oneLine(line)),
+    ...(next === null ? [] : [look.paint("dim", oneLine(next))]),
   ];
+  return `${look.paint("bold", question)}\n${lines.map((line) => `  ${line}`).join("\n")}`;
 }
 
-/** Each once, with how often; as many as a line has room for. */
-function names(nodes: readonly string[]): string {
-  const counts = new Map<string, number>();
-  for (const node of nodes) counts.set(node, (counts.get(node) ?? 0) + 1);
-  const all = [...counts].map(([node, times]) => (times === 1 ? node : `${node} (${times})`));
-  return all.length === 0
-    ? "none"
-    : all.length <= NAMED
-      ? all.join(", ")
-      : `${all.slice(0, NAMED).join(", ")} and ${all.length - NAMED} more`;
-}
+const ISO = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
 
-const NAMED = 8;
-
-function flightText({ inFlight, runs, questions, inDoubt }: ThreadReport, look: Look): string[] {
-  const alive = runs.map(({ pid, host, since }) => `Process ${pid} on ${oneLine(host)} runs it, since ${moment(since, look)}.`);
-  const nodes = inFlight.map(({ node, attempt, since }) => {
-    const by = runs.length === 0 ? "; its process is gone" : "";
-    return oneLine(`${node}, attempt ${attempt}, since ${moment(since, look)}${by}.`);
+/** With several questions or effects in doubt, each with its id: a sentence names the first. */
+function othersInFlight({ questions, inDoubt }: ThreadReport): string[] {
+  const asked = questions.map(({ node, value, id }) => `${node} asks ${brief(value)} (interrupt ${id ?? "without id"}).`);
+  const doubts = inDoubt.map(({ name, node, id, doubt }) => {
+    return `${doubt === "undo" ? "The undo of effect" : "Effect"} ${name} of ${node} is in doubt (${id}).`;
   });
-  const asked = questions.map(
-    ({ node, value, id }) => `${oneLine(node)} asks ${brief(value)} (interrupt ${id ?? "without id"}).`,
-  );
-  const doubts = inDoubt.map(({ name, node, id, doubt }) =>
-    look.paint("red", oneLine(`${doubt === "undo" ? "The undo of effect" : "Effect"} ${name} of ${node} is in doubt (${id}).`)),
-  );
-  const all = [...alive, ...nodes, ...asked, ...doubts];
-  return all.length === 0 ? ["Nothing."] : all;
+  return [...(asked.length > 1 ? asked : []), ...(doubts.length > 1 ? doubts : [])];
 }
 
-function resumeText({ resume, threadId, questions, inDoubt }: ThreadReport, look: Look): string[] {
-  const { can, why, kept, runs } = resume;
-  const word = { yes: look.paint("green", "Yes"), person: look.paint("yellow", "Not before somebody decides"), no: "No" }[can];
-  const thread = JSON.stringify(threadId);
-  const call =
-    questions.length > 0
-      ? `await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer }) })`
-      : `await runner.resume({ threadId: ${thread} })`;
-  const settle = inDoubt[0] === undefined ? [] : [`Settle: turns effect resolve ${inDoubt[0].id} done --yes (or not-done)`];
-  return [
-    `${word}: ${oneLine(why)}.`,
-    ...(kept.length > 0 ? [`Kept: ${oneLine(names(kept))}.`] : []),
-    ...(runs.length > 0 ? [`Runs again: ${oneLine(names(runs))}.`] : []),
-    ...settle,
-    ...(can === "no" ? [] : [look.paint("dim", call)]),
-  ];
-}
-
-function rewindText({ rewindTo }: ThreadReport): string[] {
-  if (rewindTo === null) return ["There is no earlier task to rewind to."];
-  const { toTask, removed, effects, refused } = rewindTo;
-  if (refused !== null) return [`To task ${oneLine(toTask)}: refused now. ${oneLine(refused)}`];
-  const rows = removed === null ? "" : `: ${plural(removed.checkpoints, "checkpoint")} and ${plural(removed.turns, "turn")} go`;
-  const undone = effects.filter(({ verdict }) => verdict === "undo" || verdict === "unregistered").map(({ name }) => name);
-  const without = effects.filter(({ verdict }) => verdict === "missing").map(({ name }) => name);
-  const doubt = effects.filter(({ verdict }) => verdict === "in-doubt" || verdict === "undo-in-doubt").map(({ name }) => name);
-  return [
-    `To task ${oneLine(toTask)}${rows}.`,
-    `Undone, in this order: ${oneLine(undone.length === 0 ? "no effect" : undone.join(", "))}.`,
-    ...(without.length > 0 ? [`Without an undo: ${oneLine(without.join(", "))}.`] : []),
-    ...(doubt.length > 0 ? [`In doubt: ${oneLine(doubt.join(", "))}.`] : []),
-  ];
+/** What else than the command of the answer is possible. */
+function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport): string[] {
+  const doubt = inDoubt.find(needsPerson);
+  if (rewind !== null) return [`Or give the rewind up: turns rewind ${word(threadId)} --abandon --yes`];
+  if (doubt === undefined || resume.can !== "person") return [];
+  const other = outcomeOf(doubt) === "done" ? "not-done" : "undo-not-done";
+  return [`${outcomeOf(doubt)} if it happened, ${other} if it didn't; add --yes.`];
 }
 
 const QUESTION_COLUMNS: readonly Column<OpenQuestion>[] = [

@@ -1,17 +1,15 @@
+import type { BaseTurnSaver } from "../../base-saver";
+import { branchesOf } from "../../inspection/branches";
+import type { CheckpointLine } from "../../inspection/checkpoint-line";
 import { threadNamed } from "../../inspection/place";
 import { type Match, search } from "../../inspection/search";
-import {
-  type Blame,
-  blameOf,
-  type CheckpointLine,
-  differenceBetween,
-  stateAt,
-  type StateDifference,
-} from "../../inspection/states";
+import { type Blame, blameOf, differenceBetween, stateAt, type StateDifference } from "../../inspection/states";
 import { type Attempt, type AttemptDetails, logOf, showTurn } from "../../inspection/turns";
+import { drawn } from "../branches";
 import { command, whole } from "../command";
 import { DONE, FAILED, FOUND, UsageError } from "../exit";
 import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
+import type { Answer } from "../output";
 import { ago, brief, count, duration, indented, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
 
@@ -23,10 +21,15 @@ const COLOURS: Readonly<Record<Attempt["status"], Colour>> = {
   running: "blue",
 };
 
-const ATTEMPT_COLUMNS: readonly Column<Attempt>[] = [
+/** @param isLive whether a process runs the thread; otherwise what hasn't finished was stopped */
+const attemptColumns = (isLive: boolean): readonly Column<Attempt>[] => [
   { title: "#", value: ({ number }) => String(number), align: "right" },
   { title: "NODE", value: ({ node }) => node.replaceAll("|", " › "), shrinks: 12 },
-  { title: "STATUS", value: ({ status }) => status, colour: ({ status }) => COLOURS[status] },
+  {
+    title: "STATUS",
+    value: ({ status }) => (status === "running" && !isLive ? "stopped" : status),
+    colour: ({ status }) => (status === "running" && !isLive ? "yellow" : COLOURS[status]),
+  },
   { title: "TRY", value: ({ attempt }) => String(attempt), align: "right", optional: 3 },
   { title: "STARTED", value: ({ startedAt }, { now }) => ago(startedAt, now), align: "right" },
   { title: "TOOK", value: took, align: "right" },
@@ -44,6 +47,8 @@ function took({ startedAt, endedAt }: Attempt): string {
 }
 
 interface LogOptions {
+  oneline?: boolean;
+  graph?: boolean;
   task?: string;
   node?: string;
   failed?: boolean;
@@ -55,24 +60,54 @@ export const LOG = command<LogOptions>({
   name: "log",
   args: "<thread>",
   summary: "the attempts of a thread's nodes, newest first",
-  examples: ["turns log order-17", "turns log order-17 --failed", "turns log order-17 --node charge --limit 5 --json"],
+  examples: ["turns log order-17", "turns log order-17 --failed", "turns log order-17 --oneline --graph"],
   options: [
     ["--task <task>", "only this task"],
     ["--node <node>", "only this node, by name or path"],
     ["--failed", "only attempts that failed"],
+    ["--oneline", "a short line for each"],
+    ["--graph", "checkpoints instead, with their branches drawn: forks and rewinds"],
     ["--limit <n>", "at most so many (default 50)", whole],
     ["--cursor <n>", "continue where the last page stopped", whole],
   ],
-  run: async (saver, [thread = ""], { task, ...rest }) => {
-    const data = await logOf(saver, await threadNamed(saver, thread), { taskId: task, ...rest });
+  run: async (saver, [thread = ""], { task, oneline = false, graph = false, ...rest }) => {
+    const threadId = await threadNamed(saver, thread);
+    if (graph) return branchesAnswer(saver, threadId, { task, ...rest });
+    const data = await logOf(saver, threadId, { taskId: task, ...rest });
+    const isLive = await saver.turns.isRunning(threadId);
     const text = (look: Look): string => {
       if (data.attempts.length === 0) return "No turns.";
       const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
-      return table(data.attempts, ATTEMPT_COLUMNS, look) + more;
+      if (oneline) return data.attempts.map((attempt) => shortLine(attempt, isLive, look)).join("\n") + more;
+      return table(data.attempts, attemptColumns(isLive), look) + more;
     };
     return { data, list: "attempts", text };
   },
 });
+
+function shortLine(attempt: Attempt, isLive: boolean, look: Look): string {
+  const { number, node, status, attempt: tries, taskId } = attempt;
+  const ended = status === "running" && !isLive ? "stopped" : status;
+  const text = `${node}${tries > 1 ? `, attempt ${tries}` : ""}`;
+  return `${look.paint("yellow", `#${number}`)} ${oneLine(text)} ${look.paint(COLOURS[status], ended)} ${look.paint("dim", oneLine(`(${taskId})`))}`;
+}
+
+/** @throws {UsageError} for options that belong to attempts */
+async function branchesAnswer(saver: BaseTurnSaver, threadId: string, options: LogOptions): Promise<Answer> {
+  const { task, node, failed, limit, cursor } = options;
+  if (task !== undefined || node !== undefined || failed !== undefined)
+    throw new UsageError(
+      "--graph shows checkpoints; --task, --node and --failed choose attempts.",
+      "Leave --graph out, or them.",
+    );
+  const data = await branchesOf(saver, threadId, { limit, before: cursor });
+  const text = (look: Look): string => {
+    if (data.checkpoints.length === 0) return "No checkpoints.";
+    const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
+    return drawn(data, look) + more;
+  };
+  return { data, list: "checkpoints", text };
+}
 
 export const SHOW = command({
   name: "show",
@@ -221,15 +256,22 @@ const BLAME_COLUMNS: readonly Column<Blame>[] = [
   { title: "CHECKPOINT", value: ({ checkpointId }) => checkpointId, shrinks: 8, optional: 1 },
 ];
 
-export const BLAME = command<{ limit?: number }>({
+export const BLAME = command<{ limit?: number; cursor?: string }>({
   name: "blame",
   args: "<thread> <channel>",
   summary: "the node and the turn that wrote a channel",
   examples: ["turns blame order-17 messages", "turns blame order-17 total --limit 1", "turns blame order-17 messages --json"],
-  options: [["--limit <n>", "at most so many changes (default 50)", whole]],
-  run: async (saver, [thread = "", channel = ""], { limit }) => {
-    const data = await blameOf(saver, await threadNamed(saver, thread), channel, limit);
-    return { data, list: "changes", text: (look) => table(data.changes, BLAME_COLUMNS, look) };
+  options: [
+    ["--limit <n>", "at most so many changes (default 50)", whole],
+    ["--cursor <id>", "continue where the last page stopped"],
+  ],
+  run: async (saver, [thread = "", channel = ""], request) => {
+    const data = await blameOf(saver, await threadNamed(saver, thread), channel, request);
+    const text = (look: Look): string => {
+      const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
+      return table(data.changes, BLAME_COLUMNS, look) + more;
+    };
+    return { data, list: "changes", text };
   },
 });
 

@@ -331,8 +331,9 @@ function* verifyJournal(session: Session, key: ThreadState): Program {
   key.facts.isJournalVerified = true;
 }
 
+/** Locked where transactions write side by side: one of a user's may be recording the effect (effect-record.ts). */
 function* effectOf(session: Session, effectId: string): Program<{ key: ThreadState; row: EffectRow } | undefined> {
-  const raw = yield* session.get<RawEffect>(BY_ID, effectId);
+  const raw = yield* session.get<RawEffect>(session.locking(BY_ID), effectId);
   const key = raw && (yield* threadKey(session, yield* threadIdOf(session, raw.thread)));
   return raw === undefined || key === undefined ? undefined : { key, row: toEffect(session, key.threadId, raw) };
 }

@@ -1,14 +1,17 @@
 import type { EffectRow } from "../effects";
 import { textFor } from "../dialect";
 import { type Program, mapped } from "../program";
-import { CHUNK_ROWS, EFFECT_ROWS, REWIND_ROWS, RUN_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
+import { CHUNK_ROWS, EFFECT_ROWS, REWIND_ROWS, RUN_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
+import { type Drift, driftOf, type SchemaPart } from "../schema-drift";
 import type { Session } from "../session";
 import { ofThread, SPAN, threadOfSeq } from "../spans";
-import type { CheckpointHead, Inspection, RewindRow, RunRow, TurnRow } from "../store";
-import type { StoredSize, StoredText, TableSize, ThreadActivity, ThreadSize, Writer } from "../inspection";
+import type { CheckpointHead, Inspection, ListPointer, RewindRow, RunRow, TokenCounts, TurnRow } from "../store";
+import type { StoredSize, StoredText, TableSize, TaskTokens, ThreadActivity, ThreadSize, Writer } from "../inspection";
 import { ALL_TABLES, type CHUNKS, type RawOf, type Table, THREAD_TABLES } from "../tables";
+import { prunedTokensOf, summed } from "../token-sums";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { type RawEffect, toEffect } from "./effect-rows";
+import { type RawSnapshot, toLiveHead } from "./heads";
 import { liveWrites, type RawWrites } from "./put-writes";
 import { publicRewind, type RawRewind } from "./rewind-records";
 import { type RawRun, threadIdOf, threadKey, toRuns } from "./thread-rows";
@@ -21,10 +24,12 @@ import { openBody, segmentsOf } from "./values";
 
 type Query<K extends keyof Inspection> = Parameters<Inspection[K]>[0];
 
-const ACTIVITY = `SELECT t.thread_id, t.created_at, t.snapshots, t.turns, t.effects,
+const ACTIVITIES = `SELECT t.thread_id, t.created_at, t.snapshots, t.turns, t.effects,
     (SELECT c.created_at FROM langgraph_checkpoints AS c WHERE c.thread = t.thread ORDER BY c.seq DESC LIMIT 1) AS turn_at,
     (SELECT s.created_at FROM langgraph_snapshots AS s WHERE ${ofThread("s.seq", "t.thread")} ORDER BY s.seq DESC LIMIT 1) AS checkpoint_at
-  FROM langgraph_threads AS t WHERE t.thread_id > ? ORDER BY t.thread_id LIMIT ?`;
+  FROM langgraph_threads AS t`;
+const ACTIVITY = `${ACTIVITIES} WHERE t.thread_id > ? AND t.gone = 0 ORDER BY t.thread_id LIMIT ?`;
+const ACTIVITY_OF = `${ACTIVITIES} WHERE t.thread_id = ? AND t.gone = 0 LIMIT ?`;
 
 interface RawActivity {
   thread_id: string;
@@ -36,13 +41,30 @@ interface RawActivity {
   checkpoint_at: number | null;
 }
 
-export function* activity(session: Session, { after = "", limit }: Query<"activity">): Program<ThreadActivity[]> {
-  const rows = yield* session.all<RawActivity>(ACTIVITY, after, limit);
+export function* activity(session: Session, { after = "", limit, threadId: only }: Query<"activity">): Program<ThreadActivity[]> {
+  const rows =
+    only === undefined
+      ? yield* session.all<RawActivity>(ACTIVITY, after, limit)
+      : yield* session.all<RawActivity>(ACTIVITY_OF, only, limit);
   return rows.map(({ thread_id: threadId, created_at: createdAt, snapshots, turns, effects, turn_at, checkpoint_at }) => {
     const times = [createdAt, turn_at ?? "", checkpoint_at === null ? "" : new Date(checkpoint_at).toISOString()];
     const lastAt = times.reduce((newest, time) => (time > newest ? time : newest));
     return { threadId, createdAt, lastAt, checkpoints: snapshots, turns, effects };
   });
+}
+
+/** The newest version of the first checkpoint behind a place. */
+const BEHIND = SNAPSHOT_ROWS.select(`AS s WHERE thread = ?1 AND checkpoint_ns = ?2 AND position > ?3
+  AND s.seq = (SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread AND n.checkpoint_ns = s.checkpoint_ns
+    AND n.position = s.position) ORDER BY position LIMIT 1`);
+
+export function* checkpointBehind(
+  session: Session,
+  { threadId, ns, seq }: Query<"checkpointBehind">,
+): Program<CheckpointHead | undefined> {
+  const key = yield* threadKey(session, threadId);
+  const row = key && (yield* session.get<RawSnapshot>(BEHIND, key.thread, ns, seq));
+  return row && toLiveHead(session, threadId, row);
 }
 
 const RUNS = RUN_ROWS.select("ORDER BY thread_id, run_id");
@@ -96,6 +118,33 @@ export function* turnsBefore(session: Session, query: Query<"turnsBefore">): Pro
   return rows.map((row) => toTurn(session, row, key.threadId));
 }
 
+const TASKS_OF = "SELECT task_id, pruned_tokens FROM langgraph_tasks WHERE thread = ? ORDER BY seq";
+/** Thoughts only: an Action repeats the tokens of its Thought. */
+const TOKENS_OF = `SELECT task_id, sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(reasoning_tokens)
+  FROM langgraph_checkpoints WHERE thread = ? AND turn_type = 'Thought' GROUP BY task_id`;
+
+export function* taskTokens(session: Session, threadId: string): Program<TaskTokens[]> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined) return [];
+  const tasks = new Map<string, TaskTokens>();
+  const add = (taskId: string, counts: TokenCounts): void => {
+    tasks.set(taskId, { taskId, ...summed(tasks.get(taskId) ?? NO_TOKENS, counts) });
+  };
+  for (const [taskId, pruned] of yield* session.rows<[string, string | null]>(TASKS_OF, key.thread)) {
+    const known = tasks.get(taskId) ?? NO_TOKENS;
+    tasks.delete(taskId);
+    add(taskId, known);
+    for (const counts of prunedTokensOf({ prunedTokens: pruned ?? undefined })) add(taskId, counts);
+  }
+  for (const [taskId, ...sums] of yield* session.rows<[string, ...unknown[]]>(TOKENS_OF, key.thread)) {
+    const [input = 0, output = 0, cached = 0, reasoning = 0] = sums.map(Number);
+    add(taskId, { input, output, cached, reasoning });
+  }
+  return [...tasks.values()];
+}
+
+const NO_TOKENS: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
+
 const OF_NODE_TASKS = textFor(({ texts }) =>
   TURN_ROWS.select(`AS t WHERE thread = ?1 AND node_task_id IN (${texts("?2")})
     AND seq = (SELECT max(n.seq) FROM langgraph_checkpoints AS n WHERE n.thread = ?1 AND n.node_task_id = t.node_task_id)
@@ -116,6 +165,33 @@ export function* writers(session: Session, threadId: string, ns: string, checkpo
     const written = JSON.parse(entries) as readonly (readonly [idx: number, channel: string])[];
     return { nodeTaskId, idx: written[0]?.[0] ?? 0, channels: [...new Set(written.map(([, channel]) => channel))] };
   });
+}
+
+const SHORT_BYTES = 64 * 1024;
+const SHORT_BODY = `SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ? AND octet_length(body) <= ${SHORT_BYTES}`;
+
+/** Only read, not verified: what a caller shows of a value is read as any other value. */
+export function* shortText(session: Session, threadId: string, address: string): Program<string | undefined> {
+  const key = yield* threadKey(session, threadId);
+  const row = key && (yield* session.get<{ body: string | Uint8Array }>(SHORT_BODY, key.thread, address));
+  return row && openBody(session, threadId, row.body);
+}
+
+const ELEMENTS = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
+
+/** A thread stores each content once. So two elements are the same if they lead to the same chunk. */
+export function* commonPrefix(session: Session, threadId: string, left: ListPointer, right: ListPointer): Program<number> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined) return 0;
+  const elements = function* (pointer: ListPointer): Program<number[]> {
+    const chunks: number[] = [];
+    for (const { list, from, upto } of yield* segmentsOf(session, key, pointer))
+      for (const [chunk] of yield* session.rows<[number]>(ELEMENTS, list, from, upto)) chunks.push(chunk);
+    return chunks;
+  };
+  const [one, other] = [yield* elements(left), yield* elements(right)];
+  const differs = one.findIndex((chunk, index) => chunk !== other[index]);
+  return differs === -1 ? one.length : differs;
 }
 
 /** SQL: the bytes of a row's content. */
@@ -221,6 +297,25 @@ export function* texts(session: Session, { threadId, kind, afterSeq, limit }: Qu
   }
 }
 
+/** How the tables differ from those that the migrations make. */
+export function* schemaDrift(session: Session): Program<Drift[]> {
+  const { sql, place, parts } = session.engine.dialect.schema;
+  return driftOf(sql, place, yield* session.rows<SchemaPart>(parts));
+}
+
+/** What brings the tables up to date: the newest version, and the statements of all. */
+// eslint-disable-next-line require-yield -- the package knows it
+export function* migrations(session: Session): Program<{ newest: number; sql: string }> {
+  const { newest, sql } = session.engine.dialect.schema;
+  return { newest, sql };
+}
+
+/** The ids of the keys that the database is encrypted with; none if it isn't. */
+export function* keyIds(session: Session): Program<string[]> {
+  return (yield* session.rows<[string]>(KEY_NAMES)).map(([name]) => name.slice("key:".length));
+}
+
+const KEY_NAMES = "SELECT name FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
 const VERSION = "SELECT version, applied_at FROM langgraph_migrations ORDER BY version DESC LIMIT 1";
 
 export function* settings(session: Session): Program<Readonly<Record<string, string>>> {

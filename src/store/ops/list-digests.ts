@@ -1,11 +1,10 @@
 import { extended, newDigest, type RunningDigest } from "../../values/known";
 import type { Program } from "../program";
 import type { Session } from "../session";
-import type { Pointer } from "../store";
+import type { ListPointer } from "../store";
 import type { ThreadState } from "../thread-state";
 import { openBody, segmentsOf } from "./values";
 
-export type ListPointer = Extract<Pointer, { kind: "list" }>;
 interface Prefix {
   length: number;
   running: RunningDigest;

@@ -4,10 +4,11 @@ import type { Program } from "../program";
 import { corrupted } from "../refusals";
 import type { Session } from "../session";
 import { firstSeq } from "../spans";
+import type { ListPointer } from "../store";
 import { CHUNKS, ITEMS, LISTS, REWINDS, SNAPSHOTS } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { parseManifest } from "./heads";
-import { ListDigests, type ListPointer } from "./list-digests";
+import { ListDigests } from "./list-digests";
 import { archivedRow } from "./row-references";
 import { openBody } from "./values";
 

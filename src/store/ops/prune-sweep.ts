@@ -88,6 +88,8 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
 }
 
 const PAGE = 1_000;
+/** Rows with their contents take more memory than their numbers. */
+const CONTENTS_PAGE = 100;
 /** Every text with a reference contains this. */
 const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
 /** The tables whose rows lead to values. For checkpoints, only the manifest does, and their metadata may be large. */
@@ -98,7 +100,7 @@ const REFERRING: readonly (readonly [rows: AnyRows, columns: string])[] = [
 const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
 const ARCHIVED_TABLES = [...REFERRING.map(([{ table }]) => table), CHUNKS, LISTS, ITEMS].map(({ name }) => name);
 const ARCHIVED = `SELECT ordinal, tbl, row FROM langgraph_archive WHERE rewind_id = ? AND ordinal > ? AND change = 'deleted'
-  AND tbl IN (${ARCHIVED_TABLES.map((name) => `'${name}'`).join(", ")}) ORDER BY ordinal LIMIT ${PAGE}`;
+  AND tbl IN (${ARCHIVED_TABLES.map((name) => `'${name}'`).join(", ")}) ORDER BY ordinal LIMIT ${CONTENTS_PAGE}`;
 const NOTES = textFor(
   ({ holds }) => `SELECT seq, address, CASE WHEN ${holds("body", "?2")} THEN 1 ELSE 0 END AS refers FROM langgraph_chunks
   WHERE thread = ?1 AND address > ?3 ORDER BY address LIMIT ${PAGE}`,
@@ -151,8 +153,8 @@ function* markStored(session: Session, key: ThreadState, without: PrunePlan | un
     const { name: table, counted } = rows.table;
     const isPlanned = counted === "snapshots" || counted === "writes" || counted === "turns";
     const gone = new Set(isPlanned ? without?.units.flatMap((unit) => unit[counted]) : []);
-    const query = `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
-    const paged = { table, query, bound: [key.thread], key: "seq", begin: 0, limit: PAGE };
+    const query = `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${CONTENTS_PAGE}`;
+    const paged = { table, query, bound: [key.thread], key: "seq", begin: 0, limit: CONTENTS_PAGE };
     yield* eachRow<AnyRow>(session, paged, (raw) => {
       if (!gone.has(raw["seq"] as number)) marks.add(referencesIn(session, key, rows, raw));
       return undefined;
@@ -167,7 +169,7 @@ function* markStored(session: Session, key: ThreadState, without: PrunePlan | un
  * @param chunks gets the numbers of chunks
  */
 function* markArchived(session: Session, key: ThreadState, rewindId: string, marks: Marks, chunks: Set<number>): Program {
-  const paged = { table: ARCHIVE.name, query: ARCHIVED, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE };
+  const paged = { table: ARCHIVE.name, query: ARCHIVED, bound: [rewindId], key: "ordinal", begin: 0, limit: CONTENTS_PAGE };
   yield* eachRow<{ tbl: string; row: string }>(session, paged, ({ tbl, row: text }) => {
     const row = archivedRow(text);
     if (tbl === LISTS.name) {

@@ -12,7 +12,7 @@ import { IN_PART, partsOf } from "./paging";
 
 /** Thoughts only: an Action repeats the tokens of its Thought. */
 const WITH_TOKENS = TURN_ROWS.select(`WHERE thread = ? AND seq ${IN_PART} AND turn_type = 'Thought'
-  AND input_tokens + output_tokens + cached_tokens + reasoning_tokens > 0`);
+  AND input_tokens + output_tokens + cached_tokens + reasoning_tokens > 0 ORDER BY seq`);
 const INTERVAL_OF = TASK_ROWS.select("WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1");
 
 /**

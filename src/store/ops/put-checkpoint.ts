@@ -149,8 +149,12 @@ function* manifestOf(
   const { versions } = checkpoint;
   const values = packedOf(session, checkpoint);
   const manifest = new Map<string, ChannelEntry>();
-  for (const channel of new Set([...Object.keys(versions), ...values.keys()])) {
-    const version = Object.hasOwn(versions, channel) ? versions[channel] : undefined;
+  const channels = Object.keys(versions);
+  const versioned = channels.length;
+  for (const channel of values.keys()) if (!Object.hasOwn(versions, channel)) channels.push(channel);
+  for (let at = 0; at < channels.length; at += 1) {
+    const channel = channels[at] as string;
+    const version = at < versioned ? versions[channel] : undefined;
     const packed = values.get(channel);
     const before = parent.get(channel);
     const last = earlier.get(channel);

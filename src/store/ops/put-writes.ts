@@ -6,7 +6,7 @@ import { claimTask } from "./tasks";
 import { enterThread, isThere } from "./thread-rows";
 import { writtenEarly } from "./put-checkpoint";
 import { isFirstTurn, settleAction } from "./turns";
-import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
+import type { LostTurn, NewWrites, StoredWrites, TurnRow, WantedWrites } from "../store";
 import type { RawOf, WRITES } from "../tables";
 import { headKey, writesKey, type ThreadState } from "../thread-state";
 import { compareWrites, type WritePlace } from "../writes-order";
@@ -62,8 +62,16 @@ export function* putWrites(
 }
 
 /** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
-export function* liveWrites(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<StoredWrites[]> {
-  return openedWrites(session, key.threadId, yield* verifyVersions(session, key, ns, checkpointId));
+export function* liveWrites(
+  session: Session,
+  key: ThreadState,
+  ns: string,
+  checkpointId: string,
+  wanted: WantedWrites = "all",
+): Program<StoredWrites[]> {
+  if (wanted === "none") return [];
+  const versions = yield* verifyVersions(session, key, ns, checkpointId);
+  return openedWrites(session, key.threadId, wanted === "all" ? versions : versions.filter(({ idx }) => idx < 0));
 }
 
 function openedWrites(session: Session, threadId: string, versions: readonly RawWrites[]): StoredWrites[] {

@@ -14,6 +14,7 @@ import type {
   CheckpointHead,
   StoredValue,
   Pointer,
+  WantedWrites,
 } from "../store";
 import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
@@ -191,10 +192,18 @@ function* placeIn(
   return inNamespace ?? (yield* session.get<CheckpointPlace>(PLACED_ANYWHERE, thread, checkpointId));
 }
 
-export function* hydrate(session: Session, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {
+export function* hydrate(
+  session: Session,
+  head: CheckpointHead,
+  remembered: Remembered,
+  wanted: WantedWrites,
+): Program<StoredCheckpoint | undefined> {
   const key = yield* threadKey(session, head.threadId);
   const row = key === undefined ? undefined : yield* session.get<RawSnapshot>(BY_SEQ, head.seq);
-  return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
+  if (key === undefined || row === undefined) return undefined;
+  if (wanted === "all") return yield* hydrated(session, key, head, remembered);
+  const writes = yield* liveWrites(session, key, head.ns, head.checkpointId, wanted);
+  return yield* hydrated(session, key, head, remembered, { writes, wholes: [] });
 }
 
 /** @param known what was read with its row: its pending writes, and chunks */

@@ -76,7 +76,7 @@ export function* beginRecovery(
 /**
  * Records what a try came to.
  * @param lease of the run that has tried; undefined for a thread whose last try killed its process
- * @param seen what was recorded when the thread was looked at
+ * @param dead what was recorded when the thread was looked at, and the runs of processes that died of it: these are forgotten
  * @returns false if that has changed since, or the thread is gone
  * @throws {TurnsError} LEASE_LOST
  */
@@ -86,13 +86,14 @@ export function* saveRecovery(
   tried: RecoveryTry & Pick<RecoveryRow, "failure" | "givenUp">,
   lease: Lease | undefined,
   at: number,
-  seen?: RecoveryClaim["seen"],
+  dead?: Pick<RecoveryClaim, "seen" | "runIds">,
 ): Program<boolean> {
   // As who claims the thread.
   yield* session.lock(threadId);
   const key = yield* threadKey(session, threadId);
   yield* checkLease(session, lease);
-  if (key === undefined || (seen !== undefined && !isAsSeen(yield* recordedOf(session, key), seen))) return false;
+  if (key === undefined || (dead !== undefined && !isAsSeen(yield* recordedOf(session, key), dead.seen))) return false;
+  if (dead !== undefined) yield* forgetRuns(session, threadId, dead.runIds);
   yield* save(session, key, tried, at);
   return true;
 }
@@ -113,11 +114,15 @@ function isAsSeen(recorded: StoredRecovery | undefined, seen: RecoveryClaim["see
  */
 export function* endRecovery(session: Session, threadId: string, runIds: readonly string[]): Program<void> {
   yield* session.lock(threadId);
+  yield* forgetRuns(session, threadId, runIds);
+  const key = yield* threadKey(session, threadId);
+  if (key !== undefined) yield* forgetRecovery(session, key);
+}
+
+function* forgetRuns(session: Session, threadId: string, runIds: readonly string[]): Program<void> {
   const there = (yield* listRuns(session, threadId)).filter(({ runId }) => runIds.includes(runId));
   yield* clearRuns(session, there);
   if (there.length > 0) yield* showInThread(session, threadId);
-  const key = yield* threadKey(session, threadId);
-  if (key !== undefined) yield* forgetRecovery(session, key);
 }
 
 /** Also for a rewind: it has removed what was tried. */

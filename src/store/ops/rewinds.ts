@@ -27,7 +27,7 @@ export const NO_NODE = "00000000-0000-0000-0000-000000000000";
  * The first work on top of a checkpoint: a node task that started or finished, an effect, or the next checkpoint of its
  * namespace. Input that a Command saved beside the checkpoint doesn't count.
  */
-const FIRST_DEED = `SELECT min(seq) AS seq FROM (
+const FIRST_WORK = `SELECT min(seq) AS seq FROM (
   SELECT min(seq) AS seq FROM langgraph_checkpoints
     WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4
   UNION ALL SELECT min(seq) FROM langgraph_writes
@@ -218,7 +218,7 @@ export function* prunedSeq(session: Session, threadId: string): Program<number |
  *
  * @returns the seq behind which everything is to go; Infinity if nothing was done yet; undefined if there is no such checkpoint
  */
-export function* seqBeforeDeeds(
+export function* seqBeforeWorkOn(
   session: Session,
   threadId: string,
   ns: string,
@@ -227,6 +227,6 @@ export function* seqBeforeDeeds(
   const key = yield* threadKey(session, threadId);
   const saved = key && (yield* session.get<{ seq: number | null }>(SAVED, key.thread, ns, checkpointId))?.seq;
   if (key === undefined || saved === undefined || saved === null) return undefined;
-  const first = (yield* session.get<{ seq: number | null }>(FIRST_DEED, key.thread, ns, checkpointId, saved))?.seq ?? Infinity;
+  const first = (yield* session.get<{ seq: number | null }>(FIRST_WORK, key.thread, ns, checkpointId, saved))?.seq ?? Infinity;
   return first - 1;
 }

@@ -41,8 +41,8 @@ const FROM_FIRST_ARCHIVED: ResealCursor["after"] = ["", 0];
 export function* reseal(
   session: Session,
   after: ResealCursor | undefined,
-): Program<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }> {
-  currentKey(session);
+): Program<{ keyId: string; resealed: Partial<ResealCounts>; next: ResealCursor | undefined }> {
+  const keyId = currentKey(session);
   const until = uptime() + BATCH_MS;
   const counts: Partial<ResealCounts> = {};
   let at: ResealCursor | undefined = after ?? startOf(0);
@@ -56,7 +56,7 @@ export function* reseal(
       at = { table: at.table, after: done };
     } else at = column === undefined ? undefined : startOf(at.table + 1);
   } while (at !== undefined && uptime() < until);
-  return { resealed: counts, next: at };
+  return { keyId, resealed: counts, next: at };
 }
 
 function startOf(table: number): ResealCursor {

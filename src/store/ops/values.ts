@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import { chunkAddresses } from "../../codec";
 import { corrupted } from "../refusals";
 import { textFor } from "../dialect";
@@ -5,7 +6,7 @@ import type { Program } from "../program";
 import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { Session } from "../session";
 import { threadKey } from "./thread-rows";
-import type { Chunk, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
+import type { Chunk, ListPointer, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
 import { STORED, type ThreadState } from "../thread-state";
 
 const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;
@@ -140,14 +141,14 @@ export function* readChunks(
   return reader.texts;
 }
 
-type ListPointer = Extract<Pointer, { kind: "list" }>;
-
 const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
     SELECT seq, base, keep, CAST(?3 AS BIGINT) FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
     UNION ALL
     SELECT b.seq, b.base, b.keep, CASE WHEN path.start < path.upto THEN path.start ELSE path.upto END FROM path CROSS JOIN langgraph_lists AS b
       WHERE b.seq = path.base AND b.seq < path.list AND path.start > 0
   ) SELECT list, start, upto FROM path`;
+/** A list that branched off no other: asking that first spares most connections the preparation of the recursion. */
+const WHOLE = 'SELECT seq AS list, 0 AS "from" FROM langgraph_lists WHERE seq = ? AND thread = ? AND base IS NULL AND keep = 0';
 const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 const BODIES = `SELECT c.body FROM ${ITEMS}`;
@@ -273,6 +274,18 @@ export function* readList(
   return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, stretches };
 }
 
+type Joined = string | Uint8Array | null;
+
+/** JSON has no NUL, so in bytes one of the first two tells UTF-16: a handle that a caller brings may have made such a file. */
+function jsonText(joined: Joined): string {
+  if (!(joined instanceof Uint8Array)) return joined ?? "";
+  const bytes = Buffer.from(joined.buffer, joined.byteOffset, joined.byteLength);
+  const hasPairs = bytes.length % 2 === 0;
+  if (hasPairs && bytes[0] === 0) return bytes.swap16().toString("utf16le");
+  if (hasPairs && bytes[1] === 0) return bytes.toString("utf16le");
+  return bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
+}
+
 interface Stretch {
   length: number;
   text: string;
@@ -299,8 +312,8 @@ function isTooLong(error: unknown): boolean {
 
 function* readStretch(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch> {
   if (!session.sealing.encrypted) {
-    const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED(session), list, from, upto);
-    return { length, text: text ?? "" };
+    const [[length, joined] = [0, null]] = yield* session.rows<[number, Joined]>(JOINED(session), list, from, upto);
+    return { length, text: jsonText(joined) };
   }
   const bodies = (yield* session.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>
     openBody(session, key.threadId, body),
@@ -310,6 +323,10 @@ function* readStretch(session: Session, key: ThreadState, list: number, from: nu
 
 /** The lists that a list consists of, from its first element on. `upto` is the end of each stretch. */
 export function* segmentsOf(session: Session, key: ThreadState, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
+  if (pointer.length > 0 && session.engine.sendsTogether !== true) {
+    const whole = yield* session.get<Segment>(WHOLE, pointer.list, key.thread);
+    if (whole !== undefined) return [{ ...whole, upto: pointer.length }];
+  }
   return (yield* session.rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length))
     .map(([list, from, upto]) => ({ list, from, upto }))
     .filter(({ from, upto }) => from < upto)

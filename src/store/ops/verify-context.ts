@@ -36,6 +36,8 @@ export class VerifyContext {
   #checked: Partial<VerifyCounts> = {};
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
+  #kept = { threads: 0, problems: 0, remarks: 0 };
+  #isBroken = false;
 
   constructor(public session: Session) {}
 
@@ -43,12 +45,38 @@ export class VerifyContext {
   begin(session: Session, until: number): void {
     this.session = session;
     this.until = until;
+    this.#isBroken = false;
     this.#owners.clear();
     this.#lacking.clear();
   }
 
   get isOver(): boolean {
-    return uptime() >= this.until;
+    return this.#isBroken || uptime() >= this.until;
+  }
+
+  /**
+   * The database couldn't run a statement. One on the network refuses everything that follows in the transaction, so the step is over.
+   * @returns whether the error says something; false for those that only follow from the first one
+   */
+  broken(): boolean {
+    if (this.session.engine.sendsTogether !== true) return true;
+    const isFirst = !this.#isBroken;
+    this.#isBroken = true;
+    return isFirst;
+  }
+
+  /** What is on record so far was checked completely. */
+  keep(): void {
+    this.#kept = { threads: this.threads, problems: this.#problems.length, remarks: this.#remarks.length };
+    this.#seqs.keep();
+  }
+
+  /** Forgets what came on record since {@link keep}: it will be checked again from there. */
+  cutBack(): void {
+    this.threads = this.#kept.threads;
+    this.#problems.length = this.#kept.problems;
+    this.#remarks.length = this.#kept.remarks;
+    this.#seqs.cutBack();
   }
 
   /** What was found since the last call. Not reset at the beginning of a step, because a step that met a lock is tried again. */
@@ -58,6 +86,7 @@ export class VerifyContext {
     this.#checked = {};
     this.#problems = [];
     this.#remarks = [];
+    this.keep();
     return step;
   }
 
@@ -68,7 +97,7 @@ export class VerifyContext {
   /** Reports about one row, or about a table as a whole. */
   at(threadId?: string, where: Where = {}): Place {
     const { table } = this;
-    return new Place(this.session.engine, threadId, (isRemark, kind, expected, found) => {
+    return new Place(this, threadId, (isRemark, kind, expected, found) => {
       (isRemark ? this.#remarks : this.#problems).push({ kind, table, threadId, where, expected, found });
     });
   }
@@ -129,8 +158,12 @@ export class VerifyContext {
   ): Program {
     const inTexts = texts.flatMap((text) => at.attempt(() => chunkAddresses(text)) ?? []);
     const addresses = pointers.flatMap((pointer) => (pointer.kind === "whole" ? [pointer.address] : []));
-    for (const address of [...inTexts, ...addresses]) {
-      if ((yield* this.session.get(CHUNK, thread, address)) !== undefined) continue;
+    const all = [...inTexts, ...addresses];
+    const found = yield* this.session.together(
+      all.map((address) => ({ text: CHUNK, values: [thread, address], returns: "one" as const })),
+    );
+    for (const [index, address] of all.entries()) {
+      if (found[index] !== undefined) continue;
       if (elsewhere !== undefined && (yield* elsewhere(address))) continue;
       at.problem("reference", `a chunk with address ${address.slice(0, 12)}…`, "none");
     }
@@ -139,7 +172,7 @@ export class VerifyContext {
 
 export class Place {
   constructor(
-    private readonly engine: Engine,
+    private readonly ctx: VerifyContext,
     readonly threadId: string | undefined,
     private readonly tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void,
   ) {}
@@ -177,10 +210,13 @@ export class Place {
 
   /** @throws errors that say nothing about the row */
   failed(error: unknown): void {
-    const engine = this.engine;
-    if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
+    const { engine } = this.ctx.session;
+    if (saysNothing(engine, error)) throw error;
     const code = engine.codeOf(error);
-    if (code !== "") return this.problem("unreadable", "rows that the database can read", code);
+    if (code !== "") {
+      if (this.ctx.broken()) this.problem("unreadable", "rows that the database can read", code);
+      return;
+    }
     if (!TurnsError.is(error)) {
       // A parser's own message may quote the text that it couldn't parse.
       const name = error instanceof Error ? error.name : "Error";
@@ -190,6 +226,18 @@ export class Place {
     const kind = isSealing ? "sealing" : error.code === "CHECKPOINT_CORRUPTED" ? "checksum" : "format";
     this.problem(kind, "the row as it was saved", error.message);
   }
+}
+
+const UNREACHED = ["STORE_BUSY", "STORE_CLOSED", "STORE_UNAVAILABLE"];
+
+/** Whether an error is about the connection or the moment, not about the rows that are checked. */
+export function saysNothing(engine: Engine, error: unknown): boolean {
+  const meaning = engine.meaningOf(error);
+  // SQLite also retries what it can't read, and that is damage.
+  if (engine.isPassing(error)) return !TurnsError.is(meaning, "CHECKPOINT_CORRUPTED");
+  if (TurnsError.is(meaning, "STORE_BUSY")) return true;
+  // A statement may also be refused because its table is gone, and that is damage.
+  return engine.codeOf(error) === "" && TurnsError.is(meaning) && UNREACHED.includes(meaning.code);
 }
 
 type Key = string | number;
@@ -219,14 +267,23 @@ export interface TableWalk<R> extends Stretch {
   counts?: keyof VerifyCounts;
   columns?: string;
   limit: number;
+  /** The number of the thread that a row belongs to. For databases on the network: its row is read for all rows of a page at once. */
+  threadOf?: (row: R) => number | undefined;
+  /** Each row is checked after the one before, on every engine. */
+  inOrder?: boolean;
   /** @returns true if the row was too much for one step. It is checked again, so nothing may be on record of it yet. */
   check: (ctx: VerifyContext, row: R) => Program<boolean | void>;
 }
 
-/** Walks through a table in the order of its keys, a few rows at a time. */
+/**
+ * Walks through a table in the order of its keys, a few rows at a time. A database on the network is asked about all of them at once:
+ * row by row, each question would be a round trip.
+ */
 export function walk<R extends object>({ table, counts, columns = "*", ...options }: TableWalk<R>): Phase {
-  const { where = "TRUE", bound = [], begin, limit, check } = options;
+  const { where = "TRUE", bound = [], begin, limit, threadOf, inOrder = false, check } = options;
   let after = begin;
+  /** Rows of a group that couldn't be asked about together. */
+  let apart = 0;
   return {
     table,
     *next(ctx) {
@@ -239,17 +296,45 @@ export function walk<R extends object>({ table, counts, columns = "*", ...option
         after === undefined
           ? yield* ctx.session.all<R>(`${all} ${order}`, ...bound)
           : yield* ctx.session.all<R>(`${all} AND ${behind} ${order}`, ...bound, ...after);
-      for (const row of rows) {
-        const values = row as Record<string, Key>;
-        const at = keys.map((key) => values[key === "rowid" ? "at" : key] as Key);
-        if (after !== undefined && !isAhead(after, at)) {
+      const { session } = ctx;
+      if (session.engine.sendsTogether === true && threadOf !== undefined) {
+        const threads = new Set(rows.flatMap((row) => threadOf(row) ?? []));
+        yield* session.sideBySide([...threads].map((thread) => ctx.owner(thread)));
+      }
+      const isTogether = session.engine.sendsTogether === true && !inOrder;
+      for (let first = 0; first < rows.length;) {
+        const group = rows.slice(first, isTogether && apart === 0 ? rows.length : first + 1);
+        const ats = group.map((row) => keys.map((key) => (row as Record<string, Key>)[key === "rowid" ? "at" : key] as Key));
+        for (const [index, at] of ats.entries()) {
+          const before = ats[index - 1] ?? after;
+          if (before === undefined || isAhead(before, at)) continue;
           ctx.at().problem("unreadable", "rows in the order of their keys", "one that comes before the last one");
           return false;
         }
-        const where = Object.fromEntries(keys.map((key) => [key, values[key] ?? null]));
-        if (yield* ctx.at(undefined, where).attempted(check(ctx, row))) return true;
-        after = at;
-        if (counts !== undefined) ctx.count(counts);
+        const checks = group.map((row) => {
+          const where = Object.fromEntries(keys.map((key) => [key, (row as Record<string, Key>)[key] ?? null]));
+          return ctx.at(undefined, where).attempted(check(ctx, row));
+        });
+        let isLeft: boolean;
+        try {
+          isLeft =
+            group.length === 1
+              ? (yield* checks[0] as Program<unknown>) === true
+              : (yield* session.sideBySide(checks)).includes(true);
+        } catch (error) {
+          if (group.length === 1 || saysNothing(session.engine, error) || session.engine.codeOf(error) === "") throw error;
+          // The database can't say which row it was. The next steps ask about each one by itself.
+          ctx.cutBack();
+          ctx.broken();
+          apart = group.length;
+          return true;
+        }
+        if (isLeft) return true;
+        after = ats.at(-1);
+        first += group.length;
+        apart = Math.max(0, apart - group.length);
+        if (counts !== undefined) for (const _ of group) ctx.count(counts);
+        ctx.keep();
         if (ctx.isOver) return true;
       }
       return rows.length === limit;
@@ -307,6 +392,8 @@ const SCANS_MAX = 20;
 class SeqSet {
   readonly #pages = new Map<number, Uint8Array>();
   #scans = 0;
+  #kept = 0;
+  #added: number[] = [];
 
   /** @returns false if it was there already */
   add(seq: number): boolean {
@@ -317,7 +404,25 @@ class SeqSet {
     const mask = 1 << (bit & 7);
     const before = bits[bit >> 3] ?? 0;
     bits[bit >> 3] = before | mask;
-    return (before & mask) === 0;
+    const isNew = (before & mask) === 0;
+    if (isNew) this.#added.push(seq);
+    return isNew;
+  }
+
+  keep(): void {
+    this.#kept = this.#scans;
+    this.#added = [];
+  }
+
+  /** Forgets the numbers that were added since {@link keep}. */
+  cutBack(): void {
+    this.#scans = this.#kept;
+    for (const seq of this.#added) {
+      const bits = this.#pages.get(Math.floor(seq / PAGE_BITS)) as Uint8Array;
+      const bit = seq % PAGE_BITS;
+      bits[bit >> 3] = (bits[bit >> 3] as number) & ~(1 << (bit & 7));
+    }
+    this.#added = [];
   }
 
   /**

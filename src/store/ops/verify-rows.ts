@@ -1,4 +1,3 @@
-import { TurnsError } from "../../errors";
 import { isId } from "../../system";
 import { finished } from "../../values/known";
 import type { VerifyCounts } from "../integrity";
@@ -25,12 +24,22 @@ import {
   VERSIONED,
   WRITES,
 } from "../tables";
-import { type ListPointer, ListDigests } from "./list-digests";
+import { ListDigests } from "./list-digests";
+import type { ListPointer } from "../store";
 import { type RawRewind, toRewind } from "./rewind-records";
 import { prunedTokensOf } from "../token-sums";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import { miscounted, type RawThread, verifiedThread } from "./thread-rows";
-import { type Owner, type Phase, type Place, stretchesOf, type VerifyContext, walk, type Where } from "./verify-context";
+import {
+  type Owner,
+  type Phase,
+  type Place,
+  saysNothing,
+  stretchesOf,
+  type VerifyContext,
+  walk,
+  type Where,
+} from "./verify-context";
 
 /** Whether a document is the one that was stored under the digest. */
 export type IsGraph = (digest: string, document: string) => boolean;
@@ -77,9 +86,21 @@ function phasesOf(look: Look, only: Owner | undefined): Phase[] {
   const rows = rowsNamed(table.name) as AnyRows;
   const digests = table === SNAPSHOTS ? new ListDigests() : undefined;
   const check = (ctx: VerifyContext, raw: AnyRow): Program<boolean> => checkRow(ctx, look, rows, raw, digests);
+  // Each digest of a list continues from the one before.
+  const inOrder = digests !== undefined;
   return stretchesOf(table, only).map((stretch) =>
-    walk<AnyRow>({ table: table.name, counts: table.called, limit, check, ...stretch }),
+    walk<AnyRow>({
+      ...{ table: table.name, counts: table.called, limit, inOrder, check, ...stretch },
+      threadOf: (raw) => threadOf(table, raw),
+    }),
   );
+}
+
+/** The number of the thread that a row belongs to. An element of a list has only its list's. */
+function threadOf(table: Table, raw: AnyRow): number | undefined {
+  const { thread } = raw;
+  if (table === ITEMS) return threadOfSeq(Number(raw["list"]));
+  return thread === null ? undefined : Number(thread);
 }
 
 function* checkRow(
@@ -91,25 +112,26 @@ function* checkRow(
 ): Program<boolean> {
   const { table, named, rule } = look;
   const where = Object.fromEntries(named.map((name) => [whereName(name), raw[name]])) as Where;
-  // An element of a list has only its list's thread.
-  const thread = table === ITEMS ? threadOfSeq(Number(raw["list"])) : raw["thread"];
-  if (thread === null) {
+  const thread = threadOf(table, raw);
+  if (thread === undefined) {
     checkAlone(ctx, ctx.at(undefined, where), rows, raw);
     return false;
   }
-  const known = digests && (yield* ctx.owner(Number(thread)));
+  const known = digests && (yield* ctx.owner(thread));
   const flaws = known === undefined ? [] : yield* listFlaws(ctx, known, raw, digests as ListDigests);
   if (flaws === undefined) return true;
-  const owner = yield* ctx.entered(Number(thread), raw["seq"], where);
+  const owner = yield* ctx.entered(thread, raw["seq"], where);
   const at = ctx.at(owner?.threadId, where);
   checkForms(at, raw, look.ids ?? [], table === TASKS || table === NAMES ? ["created_at"] : []);
   if (owner === undefined) return false;
   const row = at.attempt(() => openedRow(ctx.session, rows, owner.threadId, raw));
   const references = row && at.attempt(() => referencesOf(table, row));
-  if (references !== undefined) yield* ctx.refersTo(owner, at, references);
   const versions = VERSIONED.find(({ name }) => name === table.name);
-  if (versions !== undefined) yield* checkVersions(ctx, at, versions, raw as never);
-  if (rule !== undefined) yield* rule(ctx, at, owner, raw, row);
+  yield* ctx.session.sideBySide([
+    ...(references === undefined ? [] : [at.attempted(ctx.refersTo(owner, at, references))]),
+    ...(versions === undefined ? [] : [at.attempted(checkVersions(ctx, at, versions, raw as never))]),
+    ...(rule === undefined ? [] : [at.attempted(rule(ctx, at, owner, raw, row))]),
+  ]);
   for (const { list, length, digest, found } of row === undefined ? [] : flaws) {
     const expected = `${length} elements with digest ${digest.slice(0, 12)}…`;
     ctx.at(owner.threadId, { ...where, list, length }).problem("checksum", expected, found);
@@ -188,8 +210,10 @@ function* foundInstead(
     return digest === pointer.digest ? "" : `elements with digest ${digest.slice(0, 12)}…`;
   } catch (error) {
     const { engine } = ctx.session;
-    if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY")) throw error;
+    if (saysNothing(engine, error)) throw error;
     const code = engine.codeOf(error);
+    // The rest of the row can't be read in this transaction either, so the error is reported for the whole row.
+    if (code !== "" && engine.sendsTogether === true) throw error;
     return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
   }
 }

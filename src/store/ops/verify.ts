@@ -48,5 +48,11 @@ export function* startVerify(
 /** A page that can't be read stops the check of its table, and is on record. */
 function* isMore(ctx: VerifyContext, phase: Phase): Program<boolean> {
   ctx.table = phase.table;
-  return (yield* ctx.at().attempted(phase.next(ctx))) === true;
+  ctx.keep();
+  try {
+    return (yield* ctx.at().attempted(phase.next(ctx))) === true;
+  } catch (error) {
+    ctx.cutBack();
+    throw error;
+  }
 }

@@ -1,8 +1,11 @@
 import type { Dialect } from "../dialect";
+import { postgresMigrations } from "./migrations.generated";
+import { toBound } from "./values";
 
 const SETTINGS = [
   ...["server_version", "synchronous_commit", "fsync", "full_page_writes", "max_connections"],
-  ...["autovacuum", "default_transaction_isolation", "server_encoding", "TimeZone"],
+  ...["autovacuum", "default_transaction_isolation", "server_encoding", "TimeZone", "default_transaction_read_only"],
+  ...["transaction_timeout", "statement_timeout"],
 ];
 
 /** @param schema quoted */
@@ -36,11 +39,39 @@ export function postgresDialect(schema: string): Dialect {
     wholes: (manifest) => `SELECT (m.value ->> 2) COLLATE "C" FROM json_each(${safeJson(manifest)}) AS m(key, value)
       WHERE json_typeof(m.value) = 'array' AND m.value ->> 1 = '1'`,
     json: undefined,
-    settings: `SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")}) ORDER BY name`,
+    settings: `SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")})
+      UNION ALL SELECT 'connections of this database', count(*)::text FROM pg_catalog.pg_stat_activity WHERE datname = current_database()
+      UNION ALL SELECT 'standby', pg_is_in_recovery()::text
+      UNION ALL SELECT 'dead rows', coalesce(sum(n_dead_tup), 0)::text FROM pg_catalog.pg_stat_user_tables AS s
+        JOIN pg_catalog.pg_class AS t ON t.oid = s.relid WHERE t.relnamespace = '${lock}'::regnamespace
+      UNION ALL SELECT 'live rows', coalesce(sum(n_live_tup), 0)::text FROM pg_catalog.pg_stat_user_tables AS s
+        JOIN pg_catalog.pg_class AS t ON t.oid = s.relid WHERE t.relnamespace = '${lock}'::regnamespace
+      ORDER BY 1`,
+    schema: {
+      newest: postgresMigrations.at(-1)?.version ?? 0,
+      sql: postgresMigrations.map(({ sql }) => sql).join("\n"),
+      place: `${schema}.`,
+      parts: partsOf(lock),
+    },
     rowsAtMost: () => "",
     rowid: undefined,
+    elsewhere: { table: (name) => `${schema}.${name}`, value: (value) => toBound(value) as string, locks: true },
     texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,
   };
+}
+
+/** @param schema quoted, for a string */
+function partsOf(schema: string): string {
+  const ours = `t.relnamespace = '${schema}'::regnamespace AND starts_with(t.relname, 'langgraph_')`;
+  const index = "JOIN pg_catalog.pg_index AS x ON x.indrelid = t.oid JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid";
+  return `SELECT 'table', t.relname::text, t.relname::text, '' FROM pg_catalog.pg_class AS t WHERE ${ours} AND t.relkind IN ('r', 'p')
+    UNION ALL SELECT 'column', t.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_class AS t
+      JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid WHERE ${ours} AND t.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL SELECT 'index', t.relname::text, i.relname::text, pg_get_indexdef(i.oid) FROM pg_catalog.pg_class AS t ${index} WHERE ${ours}
+    UNION ALL SELECT 'invalid', t.relname::text, i.relname::text, '' FROM pg_catalog.pg_class AS t ${index}
+      WHERE ${ours} AND NOT (x.indisvalid AND x.indisready AND x.indislive)
+    UNION ALL SELECT 'trigger', t.relname::text, g.tgname::text, '' FROM pg_catalog.pg_class AS t
+      JOIN pg_catalog.pg_trigger AS g ON g.tgrelid = t.oid WHERE ${ours} AND NOT g.tgisinternal`;
 }
 
 /**

@@ -1,5 +1,5 @@
-import { ConnectionLost, meaningOfRefusal, PoolCrowded, sqlState } from "./failures";
-import { PARSE, UnknownType } from "./values";
+import { type Answer, Batch, type Prepared, type Query } from "./batch";
+import { ConnectionLost, ConnectionRefused, ConnectTimeout, meaningOfRefusal, PlanLost, PoolCrowded } from "./failures";
 
 /*
  * What this package needs of `pg`, as structural types. A `pg.Pool` satisfies them, so users need no types of `pg` to compile
@@ -10,7 +10,9 @@ import { PARSE, UnknownType } from "./values";
 export interface PgPool {
   connect(): Promise<PgClient>;
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "connect", listener: (client: PgClient) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
+  removeListener(event: "connect", listener: (client: PgClient) => void): unknown;
   end(): Promise<void>;
   readonly options: object;
 }
@@ -24,28 +26,14 @@ export interface PgClient {
   readonly pipeline: boolean;
 }
 
-/** The parts of a client that its types don't show, or not as we use them. */
+/** The parts of a client that its types don't show. */
 interface OpenClient {
   pipeline: boolean;
-  query(config: object, callback: (error: Error | null | undefined, result: PgResult) => void): void;
-  readonly connection?: { readonly stream?: { write?(bytes: Uint8Array): unknown; destroy?(error?: Error): void } };
+  query(batch: Batch): void;
+  /** The server process, as the login told. A pooler tells something else. */
+  readonly processID?: number | null;
+  readonly connection?: { readonly stream?: { destroy?(error?: Error): void } };
 }
-
-interface PgResult {
-  command: string | null;
-  rowCount: number | null;
-  rows: unknown[][];
-  fields: readonly { name: string }[];
-}
-
-/** A statement as it goes to the server. */
-export interface Query {
-  text: string;
-  values?: readonly (string | null)[];
-}
-
-/** What the server said about a statement. */
-export type Answer = { rows: unknown[][]; names: readonly string[]; count: number; command: string } | { error: unknown };
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
@@ -59,12 +47,10 @@ export function setRoundTripHook(hook: typeof onRoundTrip): void {
   onRoundTrip = hook;
 }
 
-/**
- * A connection of a pool, for one transaction. It must be released.
- *
- * Statements that are sent together go out in one piece, each followed by the protocol's own *sync*. So the server answers each of
- * them, in order. After an error in a transaction, it answers the others with 25P02, and COMMIT with the tag ROLLBACK.
- */
+/** What is known of named statements on a client; false if they don't work there. */
+const prepared = new WeakMap<PgClient, Prepared | false>();
+
+/** A connection of a pool, for one transaction. It must be released. */
 export class Connection {
   readonly #client: PgClient;
   readonly #answerTimeoutMs: number;
@@ -75,7 +61,8 @@ export class Connection {
     this.#client = client;
     this.#answerTimeoutMs = answerTimeoutMs;
     this.#wasPipelined = client.pipeline;
-    this.#open.pipeline = true;
+    // A batch answers for several statements, which the driver can't tell apart in a pipeline of its own.
+    this.#open.pipeline = false;
     client.on("error", this.#onError);
   }
 
@@ -89,20 +76,26 @@ export class Connection {
     const connecting = Promise.resolve().then(() => pool.connect());
     let timer: NodeJS.Timeout | undefined;
     const tooLong = new Promise<never>((_, failed) => {
-      timer = later(() => failed(new PoolCrowded(freeTimeoutMs)), freeTimeoutMs);
+      // Otherwise the server takes so long to accept a connection.
+      const late = (): Error => (isCrowded(pool) ? new PoolCrowded(freeTimeoutMs) : new ConnectTimeout(freeTimeoutMs));
+      timer = later(() => failed(late()), freeTimeoutMs);
     });
     try {
-      return new Connection(await Promise.race([connecting, tooLong]), answerTimeoutMs);
+      const client = await Promise.race([connecting, tooLong]);
+      if (!("native" in client)) return new Connection(client, answerTimeoutMs);
+      client.release();
+      throw new ConnectionRefused(new Error("it's a pool of pg-native"), "native");
     } catch (error) {
-      if (error instanceof PoolCrowded) void connecting.then((client) => client.release()).catch(() => undefined);
-      throw meaningOfRefusal(error);
+      if (error instanceof PoolCrowded || error instanceof ConnectTimeout)
+        void connecting.then((client) => client.release()).catch(() => undefined);
+      throw error instanceof ConnectionRefused ? error : meaningOfRefusal(error);
     } finally {
       never(timer);
     }
   }
 
   get #open(): OpenClient {
-    return this.#client;
+    return this.#client as unknown as OpenClient;
   }
 
   /** An idle client's error would end the process if nobody listened. */
@@ -120,26 +113,27 @@ export class Connection {
     const { connection } = this.#open;
     const isSilent = (): void => connection?.stream?.destroy?.(new Error("the server didn't answer in time"));
     const timer = isPatient ? undefined : later(isSilent, this.#answerTimeoutMs);
-    const answers = inOneWrite(connection?.stream, () => queries.map((query) => this.#answered(query)));
-    try {
-      return await Promise.all(answers);
-    } finally {
-      never(timer);
-    }
+    const known = prepared.get(this.#client);
+    const answers = await new Promise<Answer[]>((done) => {
+      this.#open.query(new Batch(queries, known, done));
+    });
+    never(timer);
+    if (known === undefined) this.#learn(queries, answers);
+    return answers.map((answer) => ("error" in answer ? { error: this.#meaning(answer.error) } : answer));
   }
 
-  #answered({ text, values }: Query): Promise<Answer> {
-    return new Promise((resolve) => {
-      this.#open.query({ text, values, rowMode: "array", queryMode: "extended", types: PARSE }, (error, result) => {
-        if (error) {
-          const isLost = sqlState(error) === "" && !(error instanceof UnknownType);
-          if (isLost) this.#lost ??= error;
-          return resolve({ error: isLost ? new ConnectionLost(error) : error });
-        }
-        const { rows, fields, rowCount, command } = result;
-        return resolve({ rows, names: fields.map(({ name }) => name), count: rowCount ?? 0, command: command ?? "" });
-      });
-    });
+  #meaning(error: unknown): unknown {
+    if (error instanceof ConnectionLost) this.#lost ??= error.cause as Error;
+    if (!prepared.get(this.#client) || !PlanLost.isMeantBy(error)) return error;
+    prepared.set(this.#client, false);
+    return new PlanLost(error);
+  }
+
+  /** If the server process that has answered is the one of the login, no pooler is in between. */
+  #learn(queries: readonly Query[], answers: readonly Answer[]): void {
+    const answer = answers[queries.findIndex(({ tellsServer }) => tellsServer)];
+    if (answer === undefined || "error" in answer) return;
+    prepared.set(this.#client, answer.rows[0]?.[0] === this.#open.processID ? new Map() : false);
   }
 
   /** @param isInDoubt nobody knows what state the connection is in, so that nobody must use it again */
@@ -150,19 +144,8 @@ export class Connection {
   }
 }
 
-/**
- * Writes as one buffer what is written meanwhile. The driver writes five small ones for each statement; as a list of dozens they cost
- * the system several times as much.
- */
-function inOneWrite<T>(stream: { write?(bytes: Uint8Array): unknown } | undefined, work: () => T): T {
-  if (stream?.write === undefined || Object.hasOwn(stream, "write")) return work();
-  const written: Uint8Array[] = [];
-  stream.write = (bytes) => written.push(bytes) > 0;
-  try {
-    return work();
-  } finally {
-    // The method of its class is there again.
-    delete stream.write;
-    if (written.length > 0) (stream as { write(bytes: Uint8Array): unknown }).write(Buffer.concat(written));
-  }
+/** Whether somebody waits until another gives a connection back. A pool that doesn't say so may be crowded. */
+function isCrowded(pool: PgPool): boolean {
+  const { waitingCount = 1 } = pool as { waitingCount?: number };
+  return waitingCount > 0;
 }

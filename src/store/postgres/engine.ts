@@ -5,9 +5,10 @@ import { CommitInDoubt, type Engine, StaleFacts } from "../engine";
 import type { Program, Statement } from "../program";
 import type { Awaitable } from "../store";
 import { postgresDialect } from "./dialect";
-import { type Answer, Connection, type PgPool, type Query } from "./driver";
-import { closedError, ConnectionLost, inDoubtError, isDoubtful, isPassing, sqlState, translated } from "./failures";
-import { Translator } from "./translate";
+import type { Answer, Query } from "./batch";
+import { Connection, type PgPool } from "./driver";
+import { closedError, ConnectionLost, inDoubtError, isDoubtful, isLostBehind, isPassing, sqlState, translated } from "./failures";
+import { nameOf, Translator } from "./translate";
 
 export interface PostgresEngineOptions {
   /** For messages. */
@@ -59,8 +60,8 @@ export class PostgresEngine implements Engine {
   readonly #isReadOnly: boolean;
   /** Numbers of this engine's transactions, unlike those of all others. */
   #number = randomBytes(8).readBigInt64BE() >> 8n;
-  /** The last one that was committed. */
-  #committed = this.#number;
+  /** Those that were committed, and have a mark. */
+  #committed: bigint[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
   #isOpen = true;
   #prepare: (() => Promise<void>) | undefined;
@@ -189,13 +190,16 @@ export class PostgresEngine implements Engine {
     const number = (this.#number += 1n);
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
     const limits = [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs)];
-    const opening = [BEGIN_WRITE, { text: this.#texts.mark, values: [...limits, String(number), String(this.#committed)] }];
-    if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep });
+    const opening: Query[] = [BEGIN_WRITE, { ...this.#texts.mark, values: [...limits, String(number)] }];
+    const old = this.#committed.length < MARKS ? [] : this.#committed.splice(0);
+    if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
+    if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep, isMute: true });
     try {
       const result = await this.#attempt(program, opening, ROLLBACK);
-      this.#committed = number;
+      this.#committed.push(number);
       return result;
     } catch (error) {
+      this.#committed.push(...old);
       if (error instanceof CommitInDoubt) throw new CommitInDoubt(error.cause, () => this.#isCommitted(number, limits));
       throw error;
     }
@@ -215,11 +219,14 @@ export class PostgresEngine implements Engine {
       const found = await this.connected(async (connection) => {
         const answers = await connection.send(queries);
         const failed = answers.find((answer) => "error" in answer);
-        if (failed !== undefined) throw failed.error as Error;
+        if (failed !== undefined) {
+          await connection.send([ROLLBACK]);
+          throw failed.error as Error;
+        }
         return answers[3] as Extract<Answer, { rows: unknown }>;
       });
       const isCommitted = found.rows[0]?.[0] === 1;
-      if (isCommitted) this.#committed = number;
+      if (isCommitted) this.#committed.push(number);
       return isCommitted;
     } catch (error) {
       throw inDoubtError(error, this.name);
@@ -251,19 +258,24 @@ export function quoted(name: string): string {
 }
 
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
-const BEGIN_WRITE = { text: "BEGIN ISOLATION LEVEL READ COMMITTED" };
+const BEGIN_WRITE = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", name: "turns_begin", isMute: true };
 const READING = [{ text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" }];
 /** For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. */
 const LIMITS = "set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)";
+/** The server keeps plans. One that reads a whole table because that is small would do so when it has grown. */
+const PLANS = "set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)";
+/** So many marks of its own an engine leaves before it removes them. */
+const MARKS = 32;
 /** One in so many transactions removes the marks that processes have left. */
 const SWEEP_EVERY = 4_096n;
 
 /** The statements about the marks of transactions. Each transaction has one: see the migration. */
 function textsOf(schema: string) {
   const table = `${schema}.langgraph_commits`;
+  const mark = `INSERT INTO ${table} (number, done) VALUES ($3::bigint, 1) RETURNING pg_backend_pid(), ${LIMITS}, ${PLANS}`;
   return {
-    mark: `WITH previous AS (DELETE FROM ${table} WHERE number = $4::bigint)
-  INSERT INTO ${table} (number, done) VALUES ($3::bigint, 1) RETURNING ${LIMITS}`,
+    mark: { text: mark, name: nameOf(mark), tellsServer: true },
+    remove: `DELETE FROM ${table} WHERE number = ANY($1::bigint[])`,
     limit: `SELECT ${LIMITS}`,
     refuse: `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 0) ON CONFLICT DO NOTHING`,
     isDone: `SELECT done FROM ${table} WHERE number = $1::bigint`,
@@ -273,7 +285,7 @@ function textsOf(schema: string) {
 }
 const SHORTEST_IDLE_MS = 1_000;
 const LONGEST_IDLE_MS = 60_000;
-const COMMIT = { text: "COMMIT" };
+const COMMIT = { text: "COMMIT", name: "turns_commit", isMute: true };
 const ROLLBACK = { text: "ROLLBACK" };
 /** SQLSTATE of a guard that failed. */
 const DIVISION_BY_ZERO = "22012";
@@ -369,15 +381,16 @@ class Transaction {
   async #sendLast(statements: readonly Statement[]): Promise<Answer[]> {
     const answers = await this.#send(statements, [COMMIT]);
     this.#isOver = true;
-    const connection = this.#connection;
-    this.#connection = undefined;
     const failed = answers.find((answer) => "error" in answer);
     const isLost = failed?.error instanceof ConnectionLost;
-    connection?.release(isLost);
+    // What was refused still waits for its end.
+    if (failed !== undefined && !isLost) this.#end(ROLLBACK);
+    this.#connection?.release(isLost);
+    this.#connection = undefined;
     if (failed !== undefined) {
       // A statement that the server refused has rolled everything back, even if the connection was lost then.
       const isAtCommit = failed === answers.at(-1);
-      const isInDoubt = isLost || (isAtCommit && isDoubtful(failed.error));
+      const isInDoubt = isLost || isLostBehind(failed.error) || (isAtCommit && isDoubtful(failed.error));
       // Nothing is lost of a transaction that has only read.
       throw isInDoubt && this.#hasChanged ? new CommitInDoubt(failed.error) : meaningOfGuard(failed.error);
     }
@@ -409,13 +422,18 @@ class Transaction {
 
   /** @returns the answers to the statements, and to what follows them */
   async #send(statements: readonly Statement[], rest: readonly Query[] = []): Promise<Answer[]> {
-    const queries = statements.map(({ text, values }) => this.#translator.statement(text, values));
-    this.#hasChanged ||= statements.some(({ text }) => !CHANGES_NOTHING.test(text));
+    const queries = statements.map(({ text, values, returns }): Query => {
+      const isMute = returns === "none" || returns === "count";
+      return { ...this.#translator.statement(text, values, this.#opening !== READING), isMute };
+    });
+    // In a transaction that only reads, a query may also begin with WITH.
+    this.#hasChanged ||= this.#opening !== READING && statements.some(({ text }) => !CHANGES_NOTHING.test(text));
+    const isPatient = statements.some((statement) => statement.isPatient === true);
     if (this.#isOver) throw new Error("a statement came after the last one");
-    if (this.#connection !== undefined) return this.#connection.send([...queries, ...rest]);
+    if (this.#connection !== undefined) return this.#connection.send([...queries, ...rest], isPatient);
     const opening = this.#opening;
     this.#connection = await this.#connect();
-    const answers = await this.#connection.send([...opening, ...queries, ...rest]);
+    const answers = await this.#connection.send([...opening, ...queries, ...rest], isPatient);
     const refused = answers.slice(0, opening.length).find((answer) => "error" in answer);
     return refused === undefined ? answers.slice(opening.length) : [refused, ...answers.slice(opening.length + 1)];
   }

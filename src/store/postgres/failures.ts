@@ -14,6 +14,13 @@ export class PoolCrowded extends Error {
   }
 }
 
+/** The server didn't accept a connection in time. */
+export class ConnectTimeout extends Error {
+  constructor(ms: number) {
+    super(`the server accepted no connection for ${ms} ms`);
+  }
+}
+
 /** No connection can be had, and trying again changes nothing. */
 export class ConnectionRefused extends Error {
   constructor(
@@ -24,7 +31,7 @@ export class ConnectionRefused extends Error {
   }
 }
 
-type Reason = "login" | "encryption" | "ended" | "url";
+type Reason = "login" | "encryption" | "ended" | "url" | "native";
 /** The driver has no codes for these. */
 const REASONS: readonly (readonly [says: RegExp, reason: Reason])[] = [
   [/calling end on the pool/, "ended"],
@@ -56,11 +63,25 @@ export function sqlState(error: unknown): string {
 }
 
 /** Another transaction got in the way, or the server can't answer at the moment: the same may succeed a moment later. */
-const PASSING = /^(08...|53...|57P0[123]|40001|40P01|55P03|25P0[34])$/;
+const PASSING = /^(08...|53...|57P0[1235]|40001|40P01|55P03|25P0[34])$/;
+
+/** A statement isn't there under its name any more, or its plan is for columns of other types. */
+const OF_PREPARED = /^(26000|0A000)$/;
+
+/** The server didn't keep a statement that it was to keep. Without a name, the same statement succeeds. */
+export class PlanLost extends Error {
+  constructor(override readonly cause: unknown) {
+    super(messageOf(cause), { cause });
+  }
+
+  static isMeantBy(error: unknown): boolean {
+    return OF_PREPARED.test(sqlState(error));
+  }
+}
 
 /** Whether an error says nothing about the statement that met it. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof ConnectionLost || PASSING.test(sqlState(error));
+  return error instanceof ConnectionLost || error instanceof PlanLost || PASSING.test(sqlState(error));
 }
 
 /** The server's answer to COMMIT doesn't say whether it was carried out. */
@@ -68,6 +89,15 @@ const DOUBTFUL = /^(08...|57P..|58...|XX...|40003)$/;
 
 export function isDoubtful(error: unknown): boolean {
   return error instanceof ConnectionLost || DOUBTFUL.test(sqlState(error));
+}
+
+/**
+ * Whether a pooler says that it has lost its server. It answers the first statement that is unanswered, no matter what the server has done
+ * meanwhile. The server itself says such things of a statement only before it ends the session.
+ */
+export function isLostBehind(error: unknown): boolean {
+  const state = sqlState(error);
+  return state.startsWith("08") || (/^(58|XX)/.test(state) && (error as { severity?: string }).severity === "FATAL");
 }
 
 const NOTHING = "Nothing of it was saved; what was saved before is intact.";
@@ -117,6 +147,12 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "Write postgresql://user:password@host:5432/database, with the password as encodeURIComponent(password) gives it.",
   ],
   [
+    "native",
+    "INVALID_OPTION",
+    "can't be used through pg-native, which can't send statements in one piece",
+    "Pass a Pool that pg exports itself, not one of its `native`.",
+  ],
+  [
     "ended",
     "STORE_UNAVAILABLE",
     "can't be reached, because the pool that was given is closed",
@@ -161,6 +197,7 @@ const OTHER = ["", "STORE_FAILED", "reported an error", `${NOTHING} The server's
 /** Translates an error of the server or the connection into our error family. Everything else is returned unchanged. */
 export function translated(error: unknown, database: string): unknown {
   if (TurnsError.is(error)) return error;
+  if (error instanceof PlanLost) return translated(error.cause, database);
   const sqlstate = sqlState(error);
   const kind = sqlstate === "" ? kindOfLoss(error) : sqlstate;
   if (kind === undefined) return error;

@@ -2,11 +2,14 @@ import { createHash, randomUUID } from "node:crypto";
 import type { Logger } from "../../logger";
 import type { Hints } from "../changes";
 import type { Awaitable } from "../store";
-import type { PgClient, PgPool } from "./driver";
+import { Connection, type PgClient, type PgPool } from "./driver";
 
 /** Commits of one process within this time are told of together: a NOTIFY takes a lock that all commits of the server wait for. */
 const TOGETHER_MS = 50;
-/** How long a notification of our own may take before the pool counts as one that doesn't deliver them, as poolers do. */
+/**
+ * How long a notification of our own may take before the pool counts as one that doesn't deliver them, as poolers do. So long a
+ * connection may take to come, too: a pool of one has none to spare for listening.
+ */
 const TEST_MS = 3_000;
 const AGAIN_MS = 30_000;
 /** Taken at load, so that a user's fake timers can't stop it. */
@@ -16,10 +19,10 @@ const never = clearTimeout;
 /** The parts of a client that {@link PgClient} doesn't have. */
 interface Listening {
   query(text: string): Promise<unknown>;
-  query(config: { text: string; values: readonly string[] }): Promise<unknown>;
   on(event: "notification", heard: (message: { payload?: string }) => void): unknown;
   on(event: "error" | "end", lost: () => void): unknown;
-  removeAllListeners(event: string): unknown;
+  removeListener(event: "error" | "end", lost: () => void): unknown;
+  removeAllListeners(event: "notification"): unknown;
 }
 
 /**
@@ -37,6 +40,8 @@ export class Notifications {
   #again: NodeJS.Timeout | undefined;
   #isClosed = false;
   #isOpen = false;
+  /** Counts the connections that were asked for: one that comes when nobody waits for it any more goes back. */
+  #round = 0;
 
   constructor(pool: () => Awaitable<PgPool>, schema: string, log: Logger) {
     this.#pool = pool;
@@ -78,30 +83,26 @@ export class Notifications {
   }
 
   async #notify(payload: string): Promise<void> {
-    const client = await (await this.#pool()).connect();
-    const asked = client as unknown as Listening;
-    let failure: Error | undefined;
-    try {
-      await asked.query({ text: "SELECT pg_notify($1, $2)", values: [this.#channel, payload] });
-    } catch (error) {
-      failure = error as Error;
-      throw error;
-    } finally {
-      client.release(failure);
-    }
+    const connection = await Connection.from(await this.#pool(), TEST_MS, TEST_MS);
+    const [answer] = await connection.send([
+      { text: "SELECT pg_notify($1, $2)", values: [this.#channel, payload], isMute: true },
+    ]);
+    connection.release();
+    if (answer !== undefined && "error" in answer) throw answer.error as Error;
   }
 
   #open(): void {
     if (this.#isOpen) return;
     this.#isOpen = true;
-    void this.#listen();
+    this.#round += 1;
+    void this.#listen(this.#round);
   }
 
   /** Listens on a connection of its own, and tries whether a notification from another one arrives. */
-  async #listen(): Promise<void> {
+  async #listen(round: number): Promise<void> {
     try {
       const client = await (await this.#pool()).connect();
-      if (this.#listeners.size === 0) return client.release();
+      if (round !== this.#round) return client.release();
       this.#client = client;
       const heard = client as unknown as Listening;
       const nonce = randomUUID();
@@ -119,13 +120,15 @@ export class Notifications {
       });
       await heard.query(`LISTEN ${this.#channel}`);
       await this.#notify(nonce);
-      this.#areHeard = await tried;
-      if (this.#areHeard) return;
+      const areHeard = await tried;
+      if (round !== this.#round) return;
+      this.#areHeard = areHeard;
+      if (areHeard) return;
       this.#log.debug({}, "notifications don't arrive through this pool, so followers look from time to time");
     } catch (error) {
       this.#onFailure(error);
     }
-    this.#lost();
+    if (round === this.#round) this.#lost();
   }
 
   /** Gives up the connection, and tries again later while somebody listens. */
@@ -143,12 +146,14 @@ export class Notifications {
     this.#client = undefined;
     this.#areHeard = false;
     this.#isOpen = false;
+    this.#round += 1;
     never(this.#again);
     if (client === undefined) return;
     const heard = client as unknown as Listening;
-    for (const event of ["notification", "end"]) heard.removeAllListeners(event);
-    // Closed rather than given back: it listens.
+    heard.removeAllListeners("notification");
+    // Closed rather than given back: it listens. What becomes of it then is no matter of the next one.
     client.release(true);
+    for (const event of ["error", "end"] as const) heard.removeListener(event, this.#lost);
   }
 
   readonly #onFailure = (error: unknown): void => {

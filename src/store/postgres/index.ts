@@ -12,7 +12,7 @@ import type { PgPool } from "./driver";
 import { PostgresEngine, quoted } from "./engine";
 import { checkSchema, migrate } from "./migrate";
 import { Notifications } from "./hints";
-import { checkConnectionString, nameOfDatabase, openPool } from "./pool";
+import { checkConnectionString, listenTo, nameOfDatabase, openPool } from "./pool";
 import { unlockDatabase } from "./unlock";
 
 export type { PgClient, PgPool } from "./driver";
@@ -112,11 +112,11 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   const onIdleError = (error: Error): void => {
     logger.debug({ database, error: String(error) }, "an idle connection to PostgreSQL was closed");
   };
+  let unlisten = (): void => undefined;
   let pool: Promise<PgPool> | undefined;
   const opened = async (): Promise<PgPool> => {
     const opening = typeof source === "string" ? await openPool(source) : source;
-    // Without a listener, an idle connection that the server closes would end the process.
-    opening.on("error", onIdleError);
+    unlisten = listenTo(opening, onIdleError);
     return opening;
   };
   const notifications = options.notify === true ? new Notifications(() => (pool ??= opened()), schema, logger) : undefined;
@@ -141,7 +141,7 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
     const ended = await pool?.catch(() => undefined);
     if (ended === undefined) return;
     if (typeof source === "string") await ended.end();
-    else ended.removeListener("error", onIdleError);
+    else unlisten();
   };
   const closed = (): Promise<void> => {
     void queue.commit();
@@ -159,7 +159,7 @@ const PAGE_BYTES = 8_192;
 /** Free pages are used again by the server. Nothing here gives them back to the file system. */
 function* spaceOf(session: Session, schema: string): Program<FileSpace> {
   const size = yield* session.get<{ bytes: number }>(SIZE, schema);
-  return { bytes: size?.bytes ?? 0, freePages: 0, pageBytes: PAGE_BYTES, givesBack: false };
+  return { bytes: size?.bytes ?? 0, logBytes: 0, freePages: 0, pageBytes: PAGE_BYTES, givesBack: false };
 }
 
 /** Makes the space of deleted rows usable again, without locking anybody out. */

@@ -1,17 +1,12 @@
-import { createHash } from "node:crypto";
 import { TurnsError } from "../../errors";
-import type { Connection, Query } from "./driver";
+import { type Migration, migrationChecksum } from "../migration";
+import type { Query } from "./batch";
+import type { Connection } from "./driver";
 import { quoted } from "./engine";
 import { sqlState } from "./failures";
 import { postgresMigrations } from "./migrations.generated";
 
 const newest = postgresMigrations.at(-1)?.version ?? 0;
-
-export interface Migration {
-  readonly version: number;
-  readonly name: string;
-  readonly sql: string;
-}
 
 /** Where the tables are, for statements and messages. */
 export interface Place {
@@ -96,29 +91,27 @@ export function migrationSql(schema: string): string {
   const parts = postgresMigrations.map((migration) => {
     const { text, values } = record(schema, migration);
     const literals = values.map((value) => `'${value.replaceAll("'", "''")}'`);
-    return `${text.replace(/\$(\d)/g, (_, number: string) => literals[Number(number) - 1] as string)};\n\n${sqlIn(schema, migration)}`;
+    return `${text.replace(/\$1,[^)]*\)$/, () => `${literals.join(", ")})`)};\n\n${sqlIn(schema, migration)}`;
   });
   return `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)};\n${versionsTable(schema)};\n${parts.join("\n")}`;
 }
 
 async function apply(connection: Connection, schema: string, migration: Migration): Promise<void> {
   await ask(connection, record(schema, migration));
-  for (const text of statementsOf(sqlIn(schema, migration))) await ask(connection, { text });
+  // A schema's name may look like the end of a statement.
+  for (const sql of statementsOf(migration.sql)) await ask(connection, { text: sqlIn(schema, { sql }) });
 }
 
-function record(schema: string, { version, name, sql }: Migration): { text: string; values: string[] } {
+function record(schema: string, migration: Migration): { text: string; values: string[] } {
   const at = new Date().toISOString();
-  const checksum = createHash("sha256")
-    .update(JSON.stringify([version, name, sql, at]))
-    .digest("base64url");
   return {
     text: `INSERT INTO ${quoted(schema)}.langgraph_migrations (version, name, applied_at, checksum) VALUES ($1, $2, $3, $4)`,
-    values: [String(version), name, at, checksum],
+    values: [String(migration.version), migration.name, at, migrationChecksum(migration, at)],
   };
 }
 
-function sqlIn(schema: string, { sql }: Migration): string {
-  return sql.replaceAll(':"schema"', quoted(schema));
+function sqlIn(schema: string, { sql }: Pick<Migration, "sql">): string {
+  return sql.replaceAll(':"schema"', () => quoted(schema));
 }
 
 /** The driver sends one statement at a time. Each ends a line; those of a DO block are part of it. */

@@ -1,9 +1,10 @@
 import { TurnsError } from "../../errors";
 import type { OfficialBlob, OfficialRow, OfficialSource, OfficialWrite } from "../official-source";
-import { Connection, type PgPool, type Query } from "./driver";
+import type { Query } from "./batch";
+import { Connection, type PgPool } from "./driver";
 import { quoted } from "./engine";
 import { translated } from "./failures";
-import { nameOfDatabase, openPool } from "./pool";
+import { listenTo, nameOfDatabase, openPool } from "./pool";
 
 const CONNECT_WITHIN_MS = 30_000;
 const ANSWER_WITHIN_MS = 60_000;
@@ -52,11 +53,9 @@ const statements = (schema: string) => {
 export async function openOfficialTables(source: string | PgPool, schema: string): Promise<OfficialSource> {
   const name = nameOfDatabase(source, schema);
   const pool = typeof source === "string" ? await openPool(source) : source;
-  // Without a listener, an idle connection that the server closes would end the process.
-  const onIdleError = (): void => undefined;
-  pool.on("error", onIdleError);
+  const unlisten = listenTo(pool, () => undefined);
   const close = async (): Promise<void> => {
-    pool.removeListener("error", onIdleError);
+    unlisten();
     if (typeof source === "string") await pool.end();
   };
   const tables = new OfficialTables(pool, name, statements(schema), close);

@@ -1,5 +1,5 @@
 import { TurnsError } from "../../errors";
-import type { PgPool } from "./driver";
+import type { PgClient, PgPool } from "./driver";
 
 /** Where a database is, for messages: never with a password. */
 export function nameOfDatabase(source: string | PgPool, schema: string): string {
@@ -15,6 +15,28 @@ export function nameOfDatabase(source: string | PgPool, schema: string): string 
   const at = url === undefined ? [host, port].filter(Boolean).join(":") : url.host;
   const name = url === undefined ? database : decodeURIComponent(url.pathname.slice(1));
   return `${at || "localhost"}/${typeof name === "string" ? name : ""} (schema ${schema})`;
+}
+
+/** Taken at load, so that a user's fake timers can't stop it. */
+const soon = setImmediate;
+
+/**
+ * Listens to the errors of connections that nobody uses: without a listener, one that the server closes would end the process. A
+ * server may also close a connection in the same moment as it accepts it, before the one who waits for it can listen.
+ *
+ * @returns stops listening
+ */
+export function listenTo(pool: PgPool, onError: (error: Error) => void): () => void {
+  const onConnected = (client: PgClient): void => {
+    client.on("error", onError);
+    soon(() => client.removeListener("error", onError));
+  };
+  pool.on("error", onError);
+  pool.on("connect", onConnected);
+  return () => {
+    pool.removeListener("error", onError);
+    pool.removeListener("connect", onConnected);
+  };
 }
 
 const IS_URL = /^(postgres|postgresql|socket):\/\/|^\//;

@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import type { Bound } from "../program";
+import type { Query } from "./batch";
 import { ALL_TABLES } from "../tables";
 import { toBound, toText } from "./values";
 
@@ -13,11 +15,20 @@ const HINT = / INDEXED BY \w+/g;
 /** Its columns say the types of its values. */
 const INSERTS_VALUES = /^INSERT INTO \w+ \([^)]*\) VALUES /;
 
+/** A statement gets a name at its third use. */
+const USES = 3;
+/** The server keeps so many at most for each connection: each takes memory there. */
+const NAMED = 200;
+
 /** A statement in PostgreSQL's words. */
 interface Translated {
   text: string;
   /** For each parameter of the result, the index of the value that it takes. */
   order: readonly number[];
+  /** {@link nameOf} the text, if the server may keep it. */
+  name?: string;
+  /** Up to {@link USES}. */
+  uses: number;
   /** By value: it's a list of texts as JSON. */
   isList: readonly boolean[];
 }
@@ -32,13 +43,15 @@ interface Translated {
 export class Translator {
   readonly #schema: string;
   readonly #known = new Map<string, Translated>();
+  #named = 0;
 
   /** @param schema quoted */
   constructor(schema: string) {
     this.#schema = schema;
   }
 
-  statement(text: string, values: readonly Bound[]): { text: string; values: (string | null)[] } {
+  /** @param isKept whether it may have a name */
+  statement(text: string, values: readonly Bound[], isKept = false): Query & { values: (string | null)[] } {
     const kinds = INSERTS_VALUES.test(text) ? undefined : values.map(kindOf);
     const key = kinds === undefined ? text : kinds.join("") + text;
     let known = this.#known.get(key);
@@ -51,7 +64,15 @@ export class Translator {
       const value = values[index] ?? null;
       return isList[index] === true ? toTexts(value as string) : toBound(value);
     };
-    return { text: known.text, values: order.map(bind) };
+    return { text: known.text, values: order.map(bind), name: isKept ? this.#nameOf(known) : undefined };
+  }
+
+  #nameOf(known: Translated): string | undefined {
+    if (known.uses < USES && (known.uses += 1) === USES && this.#named < NAMED) {
+      this.#named += 1;
+      known.name = nameOf(known.text);
+    }
+    return known.name;
   }
 
   #translated(text: string, kinds: readonly Kind[] | undefined): Translated {
@@ -75,8 +96,13 @@ export class Translator {
         }
         return `$${position}${kinds === undefined ? "" : CASTS[kinds[index] as Kind]}`;
       });
-    return { text: translated, order, isList };
+    return { text: translated, order, isList, uses: 0 };
   }
+}
+
+/** A name under which the server may keep a statement: another one for each text. */
+export function nameOf(text: string): string {
+  return `turns_${createHash("sha256").update(text).digest("base64url").slice(0, 24)}`;
 }
 
 /** Null, integer or text. Bytes travel as text. */

@@ -48,7 +48,7 @@ export function fromText(text: string): string | Uint8Array {
 }
 
 /** Reads a column of a result. */
-type Parse = (text: string) => Bound;
+export type Parse = (text: string) => Bound;
 
 /** By the number of the type (`pg_type.oid`). Numbers are safe integers, as on SQLite; booleans are 0 and 1. */
 const PARSERS: Readonly<Record<number, Parse>> = {
@@ -77,11 +77,9 @@ export class UnknownType extends Error {
   }
 }
 
-/** For the driver. */
-export const PARSE = {
-  getTypeParser(type: number): Parse {
-    const parse = PARSERS[type];
-    if (parse === undefined) throw new UnknownType(type);
-    return parse;
-  },
-};
+/** @throws {UnknownType} */
+export function parserOf(type: number): Parse {
+  const parse = PARSERS[type];
+  if (parse === undefined) throw new UnknownType(type);
+  return parse;
+}

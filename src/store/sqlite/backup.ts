@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { linkSync, lstatSync, renameSync, rmSync, statSync } from "node:fs";
+import { linkSync, renameSync, rmSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { TurnsError } from "../../errors";
 import type { BackupOrder, UnpublishedBackup } from "../backup";
 import type { Awaitable, Store } from "../store";
 import type { SqliteDatabase } from "./driver";
+import { backupTargetExists, BESIDE, refuseExisting, refuseTarget } from "../backup-target";
 import { translated } from "./failures";
 import { snapshotOf, pathOf } from "./open-database";
 
@@ -16,7 +17,6 @@ const PAGES_AT_ONCE = 256;
  * left to write.
  */
 const PAGES_PER_SYNC = 2_048;
-const BESIDE = ["-wal", "-shm", "-journal"];
 
 export interface BackupSource {
   db: SqliteDatabase;
@@ -38,7 +38,7 @@ export async function backUp(source: BackupSource, order: BackupOrder): Promise<
   const partial = `${path}.partial-${process.pid}-${randomBytes(4).toString("hex")}`;
   try {
     const from = await source.inTurn(() => {
-      refuseTarget(db, path, order.overwrite);
+      refuseTarget(db.memory ? undefined : pathOf(db), path, order.overwrite);
       return snapshotOf(db);
     });
     let pages: number;
@@ -57,25 +57,6 @@ export async function backUp(source: BackupSource, order: BackupOrder): Promise<
     removed(partial);
     throw translated(failureOf(error, path), path);
   }
-}
-
-function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): void {
-  if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "its folder doesn't exist");
-  const own = db.memory ? undefined : resolve(pathOf(db));
-  const target = statOf(path);
-  if (own !== undefined) {
-    const source = statOf(own);
-    const isSame = target !== undefined && source !== undefined && target.ino === source.ino && target.dev === source.dev;
-    if (isSame || [own, ...BESIDE.map((suffix) => own + suffix)].includes(path)) throw sourceAsTarget(path);
-  }
-  if (target?.isDirectory() === true) throw noBackupTarget(path, "it is a directory, not a file");
-  refuseExisting(path, overwrite);
-}
-
-/** A log that is left beside the destination would be taken for the copy's own. */
-function refuseExisting(path: string, overwrite: boolean): void {
-  const there = [...(overwrite ? [] : [path]), ...BESIDE.map((suffix) => path + suffix)].find(isThere);
-  if (there !== undefined) throw backupTargetExists(path, there);
 }
 
 /** @returns how many pages the copy has */
@@ -158,22 +139,6 @@ function removed(partial: string): void {
   }
 }
 
-function statOf(path: string): ReturnType<typeof statSync> {
-  try {
-    return statSync(path, { throwIfNoEntry: false });
-  } catch {
-    return undefined;
-  }
-}
-
-function isThere(path: string): boolean {
-  try {
-    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
-  } catch {
-    return false;
-  }
-}
-
 function closedMeanwhile(path: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
     problem: `The saver was closed before its backup to ${path} was complete.`,
@@ -187,36 +152,6 @@ function failureOf(error: unknown, path: string): unknown {
   const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
   if (TurnsError.is(error) || typeof code !== "string" || syscall === undefined) return error;
   return unwritableTarget(path, code, error);
-}
-
-function noBackupTarget(path: string, found: string): TurnsError {
-  return new TurnsError("STORE_UNAVAILABLE", {
-    problem: `The backup can't be written to ${path}: ${found}.`,
-    remedy: "Create the folder first, or give another path. Nothing was written.",
-    data: { path },
-  });
-}
-
-function sourceAsTarget(path: string): TurnsError {
-  return new TurnsError("INVALID_OPTION", {
-    problem: `The backup can't be written to ${path}, which is the open database or belongs to it.`,
-    remedy: "Give another path. Nothing was written.",
-    data: { path },
-  });
-}
-
-/** @param there the obstacle: the file itself, or a log beside it */
-function backupTargetExists(path: string, there: string): TurnsError {
-  const isItself = there === path;
-  return new TurnsError("BACKUP_TARGET_EXISTS", {
-    problem: isItself
-      ? `The backup can't be written to ${path}: the file exists.`
-      : `The backup can't be written to ${path}: beside it is ${there}, of an open database.`,
-    remedy: isItself
-      ? `Give another path, or replace it: saver.backup(path, { overwrite: true }). Nothing was changed.`
-      : "Close what has that database open, or give another path. Nothing was changed.",
-    data: { path, there },
-  });
 }
 
 function withoutBackup(path: string): TurnsError {

@@ -1,7 +1,9 @@
 import { describe, TurnsError } from "../../errors";
+import { driftOf, type SchemaPart } from "../schema-drift";
+import { SQLITE } from "./dialect";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { directoryGiven, isBusy, translated } from "./failures";
-import { checkSchema, isNewest, migrate } from "./migrate";
+import { checkSchema, isNewest, migrate, newest as newestVersion } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../system";
@@ -74,9 +76,14 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
   refuseSecondName(db);
   waitingForOthers(db.name, () => {
     const isCurrent = isNewest(db);
+    if (isCurrent && options.readOnly === true) refuseMissing(db);
     if (!isCurrent) {
       db.exec(`PRAGMA busy_timeout = ${SQLITE_WAIT_MS}`);
-      if (checkSchema(db) === 0 && options.readOnly === true) throw noTables(db.name);
+      const found = checkSchema(db);
+      if (options.readOnly === true) {
+        if (found === 0) throw noTables(db.name);
+        refuseMissing(db);
+      }
       // On a fresh file auto_vacuum must come before WAL. The other way round, it silently stays off.
       if (!db.readonly && db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
     }
@@ -130,7 +137,24 @@ function noTables(file: string): TurnsError {
   return new TurnsError("SCHEMA_OUTDATED", {
     problem: `Database ${file} doesn't have the tables of this package.`,
     remedy: "Check the path. To create the tables, open it without `readOnly`. Nothing was changed.",
-    data: { file, found: 0 },
+    data: { file, found: 0, newest: newestVersion },
+  });
+}
+
+/**
+ * A file of another version is read as long as it has everything that queries ask for.
+ * @throws {TurnsError} SCHEMA_OUTDATED
+ */
+function refuseMissing(db: SqliteDatabase): void {
+  const { sql, place, parts } = SQLITE.schema;
+  const drift = driftOf(sql, place, db.prepare(parts).raw(true).all() as SchemaPart[]).filter(({ isMissing }) => isMissing);
+  const [first, ...others] = drift;
+  if (first === undefined) return;
+  const more = others.length === 0 ? "" : ` ${others.length} more of its tables and columns are missing.`;
+  throw new TurnsError("SCHEMA_OUTDATED", {
+    problem: `Database ${db.name} has the tables of another version of this package, or damaged ones. ${first.what}${more}`,
+    remedy: "Open it without `readOnly`, which brings it up to date if an older version made it. Nothing was changed.",
+    data: { file: db.name, drift },
   });
 }
 

@@ -1,5 +1,6 @@
 import type { Dialect } from "../dialect";
 import { THREADS_MAX } from "../spans";
+import { sqliteMigrations } from "./migrations.generated";
 
 const SETTINGS = ["journal_mode", "auto_vacuum", "page_size", "page_count", "freelist_count", "encoding"];
 
@@ -16,7 +17,8 @@ export const SQLITE: Dialect = {
     WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`,
   clock: undefined,
   texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
-  joined: (column) => `group_concat(${column}, ',')`,
+  // As bytes: making a long text of them takes a third of the time that V8 needs for the same text from a driver.
+  joined: (column) => `CAST(group_concat(${column}, ',') AS BLOB)`,
   holds: (column, text) => `typeof(${column}) = 'blob' OR instr(${column}, ${text}) > 0`,
   version: (manifest, channel) =>
     `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${manifest}) AS m WHERE m.key = ${channel})`,
@@ -33,6 +35,15 @@ export const SQLITE: Dialect = {
       ELSE json_extract(${json}, '$.${column}') END`,
   },
   settings: `SELECT 'sqlite version', sqlite_version() ${SETTINGS.map((name) => `UNION ALL SELECT '${name}', (SELECT ${name} FROM pragma_${name})`).join(" ")}`,
+  schema: {
+    newest: sqliteMigrations.at(-1)?.version ?? 0,
+    sql: sqliteMigrations.map(({ sql }) => sql).join("\n"),
+    place: "",
+    parts: `SELECT type, tbl_name, name, sql FROM sqlite_schema WHERE tbl_name LIKE 'langgraph\\_%' ESCAPE '\\' AND sql IS NOT NULL
+      UNION ALL SELECT 'column', m.name, p.name, p.type FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p
+        WHERE m.type = 'table' AND m.name LIKE 'langgraph\\_%' ESCAPE '\\'`,
+  },
   rowsAtMost: (rows) => `LIMIT ${rows}`,
   rowid: "rowid",
+  elsewhere: { table: (name) => name, value: (value) => value, locks: false },
 };

@@ -1,22 +1,16 @@
-import { createHash } from "node:crypto";
 import { TurnsError } from "../../errors";
+import { type Migration, migrationChecksum } from "../migration";
 import type { SqliteDatabase } from "./driver";
 import { sqliteCode } from "./failures";
 import { sqliteMigrations } from "./migrations.generated";
 
-const newest = sqliteMigrations.at(-1)?.version ?? 0;
+export const newest = sqliteMigrations.at(-1)?.version ?? 0;
 const VERSIONS = `CREATE TABLE IF NOT EXISTS langgraph_migrations (
   version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT`;
 /** Without quotes, a missing column is an error. SQLite takes an unknown name in double quotes for a string. */
 const NEWEST =
   "SELECT m.version, m.name, m.applied_at, m.checksum FROM langgraph_migrations AS m ORDER BY m.version DESC LIMIT 1";
 const RECORD = "INSERT INTO langgraph_migrations (version, name, applied_at, checksum) VALUES (?, ?, ?, ?)";
-
-export interface Migration {
-  readonly version: number;
-  readonly name: string;
-  readonly sql: string;
-}
 
 /**
  * Brings the schema of an open database to the newest version, or leaves it unchanged.
@@ -39,13 +33,6 @@ export function migrate(db: SqliteDatabase, migrations: readonly Migration[] = s
       db.exec(migration.sql);
     }
   }).immediate();
-}
-
-/** Covers the applied migration, including its text, and the time. */
-export function migrationChecksum({ version, name, sql }: Migration, appliedAt: string): string {
-  return createHash("sha256")
-    .update(JSON.stringify([version, name, sql, appliedAt]))
-    .digest("base64url");
 }
 
 function versionOf(migrations: readonly Migration[]): number {

@@ -309,11 +309,18 @@ class CutWatch {
   }
 }
 
+/** By the class of the connection: each driver brings one SQLite. */
+const TELLING = new WeakMap<object, boolean>();
+
 function tells(db: SqliteDatabase): boolean {
+  const known = TELLING.get(db.constructor);
+  if (known !== undefined) return known;
   const { version } = db.prepare("SELECT sqlite_version() AS version").get() as { version: string };
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const [sinceMajor = 0, sinceMinor = 0] = TELLS_SINCE;
-  return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
+  const isNewEnough = major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
+  TELLING.set(db.constructor, isNewEnough);
+  return isNewEnough;
 }
 
 /**

@@ -9,8 +9,11 @@ export function spaceOf(db: SqliteDatabase): FileSpace {
   const pageBytes = numberOf(db, "page_size");
   const pages = numberOf(db, "page_count");
   const inPages = pages * pageBytes;
+  const isFile = !db.memory && db.name !== "";
+  const logBytes = isFile ? (sizeOf(`${db.name}-wal`) ?? 0) : 0;
   return {
-    bytes: db.memory || db.name === "" ? inPages : (sizeOf(db.name) ?? inPages) + (sizeOf(`${db.name}-wal`) ?? 0),
+    bytes: (isFile ? (sizeOf(db.name) ?? inPages) : inPages) + logBytes,
+    logBytes,
     freePages: numberOf(db, "freelist_count"),
     pageBytes,
     givesBack: numberOf(db, "auto_vacuum") === INCREMENTAL,

@@ -1,14 +1,13 @@
-import { sealedKeyId } from "../../sealing";
 import { firstSeq, THREADS_MAX } from "../spans";
 import { KEYED_BY_SEQ, REWINDS, SETTINGS, type Table, THREADS, TURNS } from "../tables";
-import { type Migration, migrationChecksum } from "./migrate";
 import { sqliteMigrations } from "./migrations.generated";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { type Owner, type Phase, type Stretch, stretchesOf, walk } from "../ops/verify-context";
+import { wrappedKeys } from "../ops/verify-keys";
+import { appliedMigrations } from "../ops/verify-migrations";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
-const VERSIONS = "SELECT version, name, applied_at, checksum FROM langgraph_migrations ORDER BY version";
 const FINDINGS_MAX = 20;
 const CHECKS_MAX = 8;
 const THREAD_COUNT = `SELECT max(coalesce((SELECT max(thread) FROM langgraph_threads), 0),
@@ -20,7 +19,7 @@ const COLUMNS = "SELECT name FROM pragma_index_info(?) ORDER BY seqno";
 
 /** SQLite's part of `verify`: the file comes first, because pages that SQLite can't read explain the rest. */
 export function* filePhases(session: Session, only: Owner | undefined): Program<Phase[]> {
-  const ofFile = only === undefined ? [file(), versions(), threadCount(), settings()] : [];
+  const ofFile = only === undefined ? [file(), appliedMigrations(sqliteMigrations), threadCount(), wrappedKeys()] : [];
   return [...ofFile, ...indexes(only, yield* tableIndexes(session))];
 }
 
@@ -65,24 +64,6 @@ function* integrityOnce(session: Session, table: string): Program<string[]> {
   return findings.slice(0, FINDINGS_MAX);
 }
 
-/** Migrations are identified by number, name and effect: one that was edited after it was applied left another schema. */
-function versions(): Phase {
-  return {
-    table: "langgraph_migrations",
-    *next(ctx) {
-      const rows = yield* ctx.session.all<Migration & { applied_at: string; checksum: string }>(VERSIONS);
-      const isKnown = rows.every((row, index) => {
-        const ours = sqliteMigrations[index];
-        const isNamed = row.version === ours?.version && row.name === ours.name;
-        return isNamed && row.checksum === migrationChecksum(ours, row.applied_at);
-      });
-      const expected = `the migrations 1 to ${sqliteMigrations.length} as this package has them`;
-      if (!isKnown || rows.length !== sqliteMigrations.length) ctx.at().problem("format", expected, "others");
-      return false;
-    },
-  };
-}
-
 /** How many threads the file has had. A number below that of a thread would be used again. */
 function threadCount(): Phase {
   return {
@@ -95,22 +76,6 @@ function threadCount(): Phase {
       return false;
     },
   };
-}
-
-/** The wrapped keys. They are fully read when the file is opened. */
-function settings(): Phase {
-  return walk<{ name: string; value: unknown }>({
-    table: SETTINGS.name,
-    keys: SETTINGS.key,
-    where: "name <> 'threads'",
-    limit: 10,
-    // eslint-disable-next-line require-yield -- a row tells it
-    *check(ctx, { name, value }) {
-      const keyId = value instanceof Uint8Array ? sealedKeyId(value) : undefined;
-      const found = keyId === undefined ? "none" : `key ${keyId}`;
-      if (name !== `key:${keyId}`) ctx.at(undefined, { name }).problem("sealing", "a wrapped key under its own name", found);
-    },
-  });
 }
 
 interface TableIndex {

@@ -1,0 +1,130 @@
+import { EventEmitter } from "node:events";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-checkpoint-turns/postgres";
+import { Pool, type PoolConfig } from "pg";
+import { thread } from "../support/eff-world";
+import { schemaAt } from "../support/open-saver";
+import { isCommit } from "../support/postgres/messages";
+import { PostgresProxy } from "../support/postgres/proxy";
+import { quiet } from "../support/s1-tools";
+
+/** What a pool's connections are left in, what its options and its server's do to the saver. */
+const direct = process.env["TURNS_PG_DIRECT_URL"]!;
+const schema = schemaAt("pools");
+const closing: (() => Promise<void>)[] = [];
+let proxy: PostgresProxy;
+beforeAll(async () => {
+  proxy = await PostgresProxy.inFrontOf(direct);
+});
+afterEach(async () => {
+  proxy.fate = () => "pass";
+  proxy.incoming = "serve";
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+afterAll(() => proxy.close());
+
+function pooled(config: PoolConfig = {}): Pool {
+  const pool = new Pool({ connectionString: direct, ...config });
+  closing.push(() => pool.end());
+  return pool;
+}
+
+function opened(source: Pool | string, options: PostgresTurnSaverOptions = {}): PostgresTurnSaver {
+  const all = { schema, logger: quiet, busyTimeoutMs: 5_000, ...options };
+  const saver = typeof source === "string" ? PostgresTurnSaver.fromConnString(source, all) : new PostgresTurnSaver(source, all);
+  closing.push(() => saver.close());
+  return saver;
+}
+
+const save = (saver: PostgresTurnSaver, id: string): Promise<unknown> =>
+  saver.put(thread(id), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+test("S9.3 PostgreSQL: a connection that is lost while a process tells others of a commit doesn't end the process", async () => {
+  const saver = opened(proxy.url, { notify: true });
+  await saver.setup();
+  let cuts = 0;
+  proxy.fate = ({ type, text }) => {
+    if (type !== "B" || !text.includes("pg_notify")) return "pass";
+    cuts += 1;
+    return "cut";
+  };
+  await save(saver, "told");
+  await pause(300);
+  expect(cuts).toBe(1);
+  await save(saver, "told");
+});
+
+test("S9.3 PostgreSQL: a connection on which a commit couldn't be settled isn't left in a transaction", async () => {
+  const pool = pooled({ connectionString: proxy.url, max: 1 });
+  const saver = opened(pool, { busyTimeoutMs: 300 });
+  await saver.setup();
+  await save(saver, "settled");
+  // The transaction is still open on the server when the saver looks for it.
+  let isStruck = false;
+  proxy.fate = (message) => {
+    if (isStruck || !isCommit(message)) return "pass";
+    isStruck = true;
+    return { lateBy: 1_200 };
+  };
+  await expect(save(saver, "settled")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", data: { inDoubt: true } });
+  const { rows } = await pool.query("SELECT 1 AS one");
+  expect(rows).toEqual([{ one: 1 }]);
+  await pause(1_500);
+});
+
+test("S9.3 PostgreSQL: with the pool's query_timeout, no timer outlives its statements", async () => {
+  const pool = pooled({ query_timeout: 60_000 });
+  const saver = opened(pool);
+  await saver.setup();
+  await save(saver, "timers");
+  const timers = (): number => process.getActiveResourcesInfo().filter((one) => one === "Timeout").length;
+  const before = timers();
+  for (let at = 0; at < 20; at += 1) await save(saver, "timers");
+  expect(timers() - before).toBeLessThan(5);
+});
+
+test("S9.3 PostgreSQL: a pool whose query_timeout is over in the middle of a commit is found out", async () => {
+  const pool = pooled({ connectionString: proxy.url, query_timeout: 400 });
+  pool.on("error", () => undefined);
+  const saver = opened(pool);
+  await saver.setup();
+  await save(saver, "slow");
+  let isStruck = false;
+  proxy.fate = (message) => {
+    if (isStruck || !isCommit(message)) return "pass";
+    isStruck = true;
+    return { delay: 900 };
+  };
+  await save(saver, "slow");
+  expect((await saver.turns.list("slow")).length).toBe(0);
+  expect(await saver.verify()).toMatchObject({ ok: true });
+});
+
+test("S9.3 PostgreSQL: a server that ends idle sessions (idle_session_timeout) while the process is busy fails no save", async () => {
+  const pool = pooled({ options: "-c idle_session_timeout=200", max: 1 });
+  const saver = opened(pool);
+  await saver.setup();
+  await save(saver, "idle");
+  // The process is busy, and sees the end of the session only after it has sent its statements.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+  await save(saver, "idle");
+});
+
+test("S9.3 PostgreSQL: a pool of pg-native is refused in plain words", async () => {
+  class Native extends EventEmitter {
+    readonly native = {};
+    connect(connected: () => void): void {
+      connected();
+    }
+    end(ended: () => void): void {
+      ended();
+    }
+  }
+  const saver = opened(pooled({ Client: Native as never }));
+  await expect(save(saver, "native")).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+    message: expect.stringMatching(/pg-native, which can't send statements in one piece.*Pass a Pool that pg exports itself/s),
+  });
+});

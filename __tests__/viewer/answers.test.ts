@@ -1,0 +1,156 @@
+import { HumanMessage } from "@langchain/core/messages";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnsError } from "langgraph-checkpoint-turns";
+import { answersOf, differencesOf, refusalOf, reportOf, rewindSentence, verdictWords } from "../../src/testing-internal";
+import { openSaver } from "../support/open-saver";
+import { tempFile } from "../support/temp";
+import { makeThread } from "./page-world";
+import { viewing, type World } from "./viewer-world";
+
+/* What the page says about differences, rewinds, doubts and long threads. */
+
+jest.setTimeout(120_000);
+
+describe("the differences of two lists", () => {
+  const told = (before: unknown, after: unknown) => differencesOf(before, after).map(({ path, change }) => `${change} ${path}`);
+  const [one, two] = [{ id: 1 }, { id: 2 }];
+
+  test.each([
+    ["that were put in another order", [one, two], [two, one], ["changed [0].id", "changed [1].id"]],
+    ["with one element twice", [one], [one, one], ["added [1]"]],
+    ["with one element twice before", [one, one], [one], ["removed [1]"]],
+    ["with an element put before others", [one, two], [{ id: 3 }, one, two], ["added [0]"]],
+    ["with an element removed", [one, two], [two], ["removed [0]"]],
+    ["with an element changed", [one, { ...two, text: "a" }], [one, { ...two, text: "b" }], ["changed [1].text"]],
+  ])("S10.3 are told of lists %s", (_, before, after, expected) => {
+    expect(told(before, after)).toEqual(expected);
+  });
+});
+
+describe("long lists and many effects", () => {
+  const ELEMENTS = 1_500;
+  const CALLS = 1_200;
+  const letter = defineEffect("answers-letter", { run: (_: { call: number }) => null, undo: false });
+  let saver: TurnSaver;
+  let world: World;
+
+  beforeAll(async () => {
+    saver = openSaver(tempFile());
+    const State = Annotation.Root({ calls: Annotation<number>, list: Annotation<number[]>, record: Annotation<object> });
+    const graph = new StateGraph(State)
+      .addNode("grow", async ({ calls, list }) => {
+        for (let call = 0; call < calls; call += 1) await letter({ call });
+        const more = Array.from({ length: ELEMENTS }, (_, index) => index);
+        return { list: [...list, ...more], record: Object.fromEntries(more.map((index) => [`key-${index}`, index])) };
+      })
+      .addEdge(START, "grow")
+      .addEdge("grow", END)
+      .compile({ checkpointer: saver });
+    const runner = new GraphRunner(graph);
+    await runner.invoke({ calls: CALLS, list: [7], record: {} }, { threadId: "grown", taskId: "first" } as never);
+    world = await viewing(saver);
+  });
+  afterAll(async () => {
+    await world.close();
+    await (saver.close() as unknown);
+  });
+
+  test("S10.3 a list that grew by more than is shown was appended to, and all of it can be asked for", async () => {
+    const { channels } = await world.get("/api/threads/grown/diff");
+    const [list, record] = channels;
+    expect([list.change, list.appended, list.added, list.cut]).toEqual(["appended", ELEMENTS, ELEMENTS, true]);
+    expect([record.change, record.added, record.removed, record.cut]).toEqual(["changed", ELEMENTS, 0, true]);
+    for (const { whole } of channels) {
+      const [{ differences, cut }] = (await world.get(whole)).channels;
+      expect([differences.length, cut]).toEqual([ELEMENTS, false]);
+    }
+  });
+
+  test("S10.3 of many effects the answer says that it didn't count all", async () => {
+    const { answers } = await world.get("/api/threads/grown");
+    expect(answers.did.headline).toBe("Finished its task and called answers-letter 1,000 or more times");
+  });
+});
+
+test("S10.3 as many messages can be asked for as there are", async () => {
+  const saver = openSaver(tempFile());
+  const said = Array.from({ length: 1_300 }, (_, index) => new HumanMessage(`message ${index}`));
+  await makeThread(saver, "chat", { messages: said });
+  const world = await viewing(saver);
+  const { messages, before, total } = await world.get("/api/threads/chat/messages?limit=1350");
+  expect([messages.length, messages[0].text, before, total]).toEqual([1_300, "message 0", null, 1_300]);
+  await world.close();
+  await (saver.close() as unknown);
+});
+
+test("S10.3 the oldest checkpoint that is left isn't where a channel was written first", async () => {
+  const saver = openSaver(tempFile());
+  const graph = new StateGraph(Annotation.Root({ count: Annotation<number> }))
+    .addNode("step", ({ count }) => ({ count: count + 1 }))
+    .addEdge(START, "step")
+    .addConditionalEdges("step", ({ count }) => (count < 20 ? "step" : END))
+    .compile({ checkpointer: saver });
+  await saver.attach(graph).invoke({ count: 0 }, { configurable: { thread_id: "old", task_id: "only" } });
+  const world = await viewing(saver);
+  const oldest = async (): Promise<unknown> => (await world.get("/api/threads/old/blame?channel=count")).changes.at(-1).change;
+  expect(await oldest()).toBe("first");
+  await saver.prune({ threadId: "old", keepLast: 3 });
+  expect(await oldest()).toBe("earlier");
+  await world.close();
+  await (saver.close() as unknown);
+});
+
+test("S10.2 the effect that only a probe can settle is named, not another in doubt", async () => {
+  const saver = openSaver(tempFile());
+  const graph = new StateGraph(Annotation.Root({ count: Annotation<number> }))
+    .addNode("step", () => ({}))
+    .addEdge(START, "step")
+    .addEdge("step", END)
+    .compile({ checkpointer: saver });
+  await saver.attach(graph).invoke({ count: 1 }, { configurable: { thread_id: "doubts", task_id: "only" } });
+  const report = await reportOf(saver, "doubts");
+  const doubt = (name: string, settler: "key" | "maybe-probe") => {
+    const effect = { id: name, threadId: "doubts", name, node: "step", key: name, tries: 1, startedAt: new Date().toISOString() };
+    return { ...effect, idempotent: settler === "key", doubt: "outcome" as const, settler };
+  };
+  const { resume } = await answersOf(saver, {
+    ...report,
+    state: "in-doubt",
+    inDoubt: [doubt("letter", "key"), doubt("charge", "maybe-probe")],
+    resume: { can: "person", why: "nobody knows", kept: [], runs: ["step"] },
+  });
+  expect(resume.headline).toBe("Yes, if a probe settles charge");
+  await (saver.close() as unknown);
+});
+
+describe("what a rewind would undo", () => {
+  const effect = (name: string, verdict: "undo" | "unregistered" | "ambiguous" | "missing") => {
+    return { id: name, name, label: "", nodeName: "node", verdict };
+  };
+  const effects = [effect("pay", "undo"), effect("book", "unregistered"), effect("mail", "ambiguous"), effect("log", "missing")];
+  const preview = { toTask: "first", tasks: ["second"], removed: null, effects, refused: null };
+
+  test("S10.2 with the graph loaded an effect whose undo isn't there or isn't clear is left as it is, and told so", () => {
+    const { headline, text, tone } = rewindSentence("thread", preview, "./agent.ts#graph", true);
+    expect([headline, text, tone]).toEqual(["To first: undoes pay", "Without an undo: book, mail and log.", "attention"]);
+    expect(verdictWords("unregistered", true)).toBe("its undo isn't defined in the graph's program");
+  });
+
+  test("S10.2 without the graph an undo may be in it", () => {
+    const { headline, text } = rewindSentence("thread", preview);
+    expect([headline, text]).toEqual(["To first: undoes pay and book", "Without an undo: mail and log."]);
+    expect(verdictWords("unregistered")).toBe("its undo needs --graph");
+  });
+});
+
+test.each(["STORE_BUSY", "STORE_UNAVAILABLE", "STORE_CLOSED"] as const)(
+  "S10.3 a database that gives no answer (%s) isn't shown as a refusal of the thread",
+  (code) => {
+    const [away, refused] = ([code, "REWIND_CONFLICT"] as const).map(
+      (one) => new TurnsError(one, { problem: "It failed.", remedy: "Try again.", data: {} }),
+    );
+    expect(() => refusalOf(away)).toThrow(away);
+    expect(refusalOf(refused)).toBe(refused);
+  },
+);

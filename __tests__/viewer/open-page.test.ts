@@ -1,0 +1,168 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { copyFileSync, renameSync, rmSync } from "node:fs";
+import path from "node:path";
+import type { Page } from "playwright-core";
+import { describeInBrowser } from "../support/chromium";
+import { openSaver } from "../support/open-saver";
+import { tempFile } from "../support/temp";
+import { buildPage, closeAll, closeBrowser, loggedErrors, place, see, turnsWeb, until, visit } from "./browsing";
+import { makeThread } from "./page-world";
+
+/* A page that is left open while somebody changes, prunes, rewinds, deletes or replaces what it shows. */
+
+beforeAll(buildPage, 60_000);
+afterEach(async () => {
+  expect(loggedErrors()).toEqual([]);
+  await closeAll();
+});
+afterAll(closeBrowser);
+
+jest.setTimeout(120_000);
+
+async function threads(...names: string[]): Promise<string> {
+  const file = tempFile();
+  const saver = openSaver(file);
+  for (const name of names) await makeThread(saver, name, { text: name });
+  await (saver.close() as unknown);
+  return file;
+}
+
+async function pageOn(file: string, threadId: string): Promise<Page> {
+  const served = await turnsWeb(file);
+  const page = await visit(served);
+  await see(page, "live", "header");
+  await page.goto(`${served.origin}/?thread=${threadId}`);
+  await page.locator("aside h2").waitFor();
+  await see(page, "live", "header");
+  return page;
+}
+
+describeInBrowser("S10.2 a page that is left open", () => {
+  it("S10.2 says that its turn is gone when the thread is rewound, and shows what is there", async () => {
+    const file = await threads("a");
+    const saver = openSaver(file);
+    const { report } = await import("../../examples/lighthouse/agent");
+    for (const day of ["monday", "tuesday"])
+      await report(saver).invoke({ day, messages: [] }, { configurable: { thread_id: "days", task_id: day } });
+    const page = await pageOn(file, "days");
+    await see(page, "tuesday", "aside .head");
+    await saver.rewind({ threadId: "days", toTask: "monday" });
+    await see(page, "This turn isn't there any more", "aside");
+    await until("tuesday's lanes are gone", async () => !(await page.locator(".lanes").innerText()).includes("tuesday"));
+    await page.getByRole("button", { name: "Show the newest turn" }).focus();
+    await page.keyboard.press("Enter");
+    await see(page, "monday", "aside .head");
+    await (saver.close() as unknown);
+  });
+
+  it("S10.2 keeps no connection while its tab is hidden, so that many can be open, and then shows what it missed", async () => {
+    const file = await threads("a");
+    const first = await pageOn(file, "a");
+    const turn = (page: Page, hidden: boolean): Promise<void> =>
+      page.evaluate(`
+        Object.defineProperty(document, "hidden", { configurable: true, value: ${String(hidden)} });
+        document.dispatchEvent(new Event("visibilitychange"));
+      `);
+    await turn(first, true);
+    // A browser has six connections to one server.
+    for (let tab = 0; tab < 7; tab += 1) {
+      const page = await first.context().newPage();
+      await page.goto(first.url(), { timeout: 20_000 });
+      await see(page, "live", "header");
+      await turn(page, true);
+    }
+    const saver = openSaver(file);
+    await makeThread(saver, "later", { text: "later" });
+    await turn(first, false);
+    await see(first, "later", "nav");
+    await (saver.close() as unknown);
+  });
+
+  it("S10.2 stays open when the thread is pruned", async () => {
+    const file = await threads("a");
+    const saver = openSaver(file);
+    const { report } = await import("../../examples/lighthouse/agent");
+    for (const day of ["monday", "tuesday", "wednesday"])
+      await report(saver).invoke({ day, messages: [] }, { configurable: { thread_id: "days", task_id: day } });
+    const page = await pageOn(file, "days");
+    await see(page, "wednesday", "aside .head");
+    const checkpoints = async (): Promise<string> => page.locator("main .title").innerText();
+    const before = await checkpoints();
+    await saver.prune({ threadId: "days", keepLast: 1 });
+    await until("fewer checkpoints", async () => (await checkpoints()) !== before);
+    await see(page, "days", "main h1");
+    await page.keyboard.press("2");
+    await see(page, "lines", "aside .channel");
+    await (saver.close() as unknown);
+  });
+
+  it("S10.2 says so when the thread is deleted, and leads to another one", async () => {
+    const file = await threads("stays", "goes");
+    const page = await pageOn(file, "goes");
+    const saver = openSaver(file);
+    await saver.deleteThread("goes");
+    await (saver.close() as unknown);
+    await see(page, "This thread can't be shown", "main");
+    await page.getByRole("button", { name: "Show another thread" }).focus();
+    await page.keyboard.press("Enter");
+    await until("the other thread", async () => place(page)["thread"] === "stays");
+    await see(page, "stays", "main h1");
+  });
+
+  it("S10.2 says so when the file is removed or replaced", async () => {
+    const file = await threads("first");
+    const other = await threads("second");
+    const page = await pageOn(file, "first");
+    const copy = `${file}.new`;
+    copyFileSync(other, copy);
+    for (const part of ["-wal", "-shm"]) rmSync(`${file}${part}`, { force: true });
+    renameSync(copy, file);
+    await see(page, "This database isn't there any more.", "main");
+    // It doesn't show the other file as if it were this one.
+    expect(await page.locator("nav").innerText()).not.toContain("second");
+  });
+
+  it("S10.2 shows it when a writer is killed", async () => {
+    const file = await threads("a");
+    const page = await pageOn(file, "a");
+    const child: ChildProcess = spawn(
+      process.execPath,
+      ["--import", "tsx", path.join(__dirname, "..", "cli", "cli-world.ts"), "dies", file],
+      {
+        stdio: "ignore",
+        env: { ...process.env, NODE_OPTIONS: "" },
+      },
+    );
+    await new Promise((resolve) => child.on("exit", resolve));
+    expect(child.signalCode).toBe("SIGKILL");
+    await see(page, "killed", "nav");
+    await page.keyboard.press("p");
+    await until("the killed thread", async () => place(page)["thread"] === "killed");
+    await see(page, "in flight", "aside h2");
+    await see(page, "charge", "aside h2");
+  });
+
+  it("S10.2 keeps what it shows when the program ends, and says so", async () => {
+    const file = await threads("a");
+    const served = await turnsWeb(file);
+    const page = await visit(served);
+    await see(page, "a", "main h1");
+    served.child.kill("SIGKILL");
+    await see(page, "Not connected.", "main");
+    await see(page, "offline", "header");
+    await see(page, "a", "main h1");
+    loggedErrors();
+  });
+
+  it("S10.2 keeps what it shows when the program ends in the middle of an answer", async () => {
+    const page = await pageOn(await threads("a"), "a");
+    await see(page, "a", "main h1");
+    // An answer whose body is cut, as the kernel leaves it when the program is killed.
+    await page.evaluate(
+      `window.fetch = async () => new Response(new ReadableStream({ start: (body) => body.error(new TypeError("network error")) }))`,
+    );
+    await page.keyboard.press("R");
+    await see(page, "turns web doesn't answer", "main");
+    await see(page, "a", "main h1");
+  });
+});

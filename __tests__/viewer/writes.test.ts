@@ -1,0 +1,305 @@
+import path from "node:path";
+import { Annotation, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
+import { openSaver } from "../support/open-saver";
+import { tempFile } from "../support/temp";
+import { runToEnd, viewing, type World } from "./viewer-world";
+
+jest.setTimeout(120_000);
+
+const Order = Annotation.Root({ total: Annotation<number>, note: Annotation<string> });
+const undone: string[] = [];
+/** How long an undo takes that takes long. */
+const SLOW_MS = 2_500;
+
+const pay = defineEffect("viewer-pay", {
+  run: ({ total }: { total: number }) => ({ receipt: `r-${total}` }),
+  undo: async ({ input }) => {
+    if (input.total === 900) await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
+    undone.push(`refund ${input.total}`);
+  },
+});
+
+/** Waits until it's released, so that a test can look while it runs. */
+let release: (() => void) | undefined;
+
+function graphOn(saver: TurnSaver) {
+  return new StateGraph(Order)
+    .addNode("pay", async ({ total }) => {
+      await pay({ total });
+      return { note: "paid" };
+    })
+    .addNode("ask", ({ total }) => {
+      if (total < 100) return {};
+      return { note: `answered ${String(interrupt({ question: `Approve ${total}?` }))}` };
+    })
+    .addNode("wait", async ({ total }) => {
+      if (total === 500) await new Promise<void>((resolve) => (release = resolve));
+      if (total === 600) throw new Error("no stock");
+      return {};
+    })
+    .addEdge(START, "pay")
+    .addEdge("pay", "ask")
+    .addEdge("ask", "wait")
+    .addEdge("wait", END)
+    .compile({ checkpointer: saver });
+}
+
+const place = tempFile();
+let saver: TurnSaver;
+let runner: GraphRunner<never>;
+let world: World;
+let withoutGraph: World;
+
+beforeAll(async () => {
+  saver = openSaver(place);
+  runner = new GraphRunner(graphOn(saver)) as unknown as GraphRunner<never>;
+  world = await viewing(saver, { write: true, graph: { runner, name: "./agent.ts#graph" } });
+  withoutGraph = await viewing(saver, { write: true });
+});
+
+afterAll(async () => {
+  await world.close();
+  await withoutGraph.close();
+  await (saver.close() as unknown);
+});
+
+const run = async (threadId: string, taskId: string, total: number): Promise<void> => {
+  await runner.invoke({ total }, { threadId, taskId } as never).catch(() => undefined);
+};
+
+/** Looks until a thread stands so. */
+async function until(threadId: string, state: string): Promise<any> {
+  for (;;) {
+    const found = await world.get(`/api/threads/${threadId}`);
+    if (found.report.state === state) return found;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+test("S10.2 a question is answered, and the thread runs to its end", async () => {
+  await run("asks", "first", 100);
+  const { report, answers } = await world.get("/api/threads/asks");
+  expect(report.state).toBe("waiting");
+  expect(answers.inFlight).toMatchObject({ headline: "ask waits for an answer", text: "Approve 100?", tone: "attention" });
+  expect(answers.resume.command).toBe("turns inbox answer asks --value JSON --graph ./agent.ts#graph --yes");
+  const [{ id }] = report.questions;
+  const { status, json } = await world.post("/api/threads/asks/answer", { confirm: "asks", interruptId: id, value: "yes" });
+  expect([status, json.error]).toEqual([200, undefined]);
+  await until("asks", "finished");
+  const { channels } = await world.get("/api/threads/asks/state?channel=note");
+  expect(channels).toMatchObject([{ channel: "note", value: "answered yes" }]);
+});
+
+test("S10.2 an answer to a question that nobody asked is refused, and changes nothing", async () => {
+  await run("asks-2", "first", 101);
+  const wrong = { confirm: "asks-2", interruptId: "0".repeat(32), value: 1 };
+  const { status, json } = await world.post("/api/threads/asks-2/answer", wrong);
+  expect([status, json.error.code]).toEqual([409, "UNKNOWN_INTERRUPT"]);
+  expect((await world.get("/api/threads/asks-2")).report.state).toBe("waiting");
+});
+
+test.each(["__proto__", "first", "a\0b", ""])("S10.2 so is one with an id that no question can have: %j", async (interruptId) => {
+  const threadId = `asks-${JSON.stringify(interruptId)}`;
+  await run(threadId, "first", 102);
+  const target = `/api/threads/${encodeURIComponent(threadId)}`;
+  const { status, json } = await world.post(`${target}/answer`, { confirm: threadId, interruptId, value: 1 });
+  expect([status, json.error?.code]).toEqual([409, "UNKNOWN_INTERRUPT"]);
+  expect((await world.get(target)).report.state).toBe("waiting");
+});
+
+test.each([
+  [null, "null"],
+  ["", ""],
+  [{ ["0".repeat(32)]: "it looks like an id" }, "[object Object]"],
+])("S10.2 an answer may be any JSON: %j", async (value, text) => {
+  const threadId = `any-${JSON.stringify(value)}`;
+  await run(threadId, "first", 103);
+  const target = `/api/threads/${encodeURIComponent(threadId)}`;
+  const { json } = await world.post(`${target}/answer`, { confirm: threadId, interruptId: null, value });
+  expect(json.error).toBeUndefined();
+  await until(encodeURIComponent(threadId), "finished");
+  const { channels } = await world.get(`${target}/state?channel=note`);
+  expect(channels).toMatchObject([{ value: `answered ${text}` }]);
+});
+
+test("S10.2 of two answers at the same time one counts, and the other is refused", async () => {
+  await run("twice", "first", 104);
+  const send = (value: string) => world.post("/api/threads/twice/answer", { confirm: "twice", interruptId: null, value });
+  const sent = await Promise.all([send("one"), send("two")]);
+  expect(sent.map(({ status }) => status).sort()).toEqual([200, 409]);
+  await until("twice", "finished");
+  const { channels } = await world.get("/api/threads/twice/state?channel=note");
+  expect(channels).toMatchObject([{ value: `answered ${sent[0]?.status === 200 ? "one" : "two"}` }]);
+});
+
+test("S10.5 what the terminal is told of a run has no sequence that a terminal obeys, from a thread's id", async () => {
+  const threadId = "\u001b]0;title\u0007";
+  await run(threadId, "first", 600);
+  const target = `/api/threads/${encodeURIComponent(threadId)}`;
+  await world.post(`${target}/answer`, { confirm: threadId, interruptId: null, value: "go" });
+  await until(encodeURIComponent(threadId), "failed");
+  await world.post(`${target}/resume`, { confirm: threadId });
+  await until(encodeURIComponent(threadId), "failed");
+  for (const report of world.reports as [what: string, error: unknown][]) expect(report[0]).not.toContain("\u001b");
+});
+
+test("S10.2 an answer returns while the thread runs, and a second one is refused meanwhile", async () => {
+  await run("slow", "first", 500);
+  const send = () => world.post("/api/threads/slow/answer", { confirm: "slow", interruptId: null, value: "go" });
+  const { status, json } = await send();
+  expect([status, json.running]).toEqual([200, true]);
+  const { answers } = await until("slow", "running");
+  expect(answers.resume.headline).toBe("No, it's running");
+  const second = await send();
+  expect([second.status, second.json.error.code]).toEqual([409, "THREAD_RUNNING"]);
+  while (release === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
+  release();
+  await until("slow", "finished");
+});
+
+test("S10.2 a failed thread is resumed; what it fails with is an answer", async () => {
+  await run("fails", "first", 600);
+  const answer = { confirm: "fails", interruptId: null, value: "go" };
+  await world.post("/api/threads/fails/answer", answer);
+  const { answers } = await until("fails", "failed");
+  expect(answers.resume).toMatchObject({ tone: "good", command: "turns resume fails --graph ./agent.ts#graph --yes" });
+  const { status, json } = await world.post("/api/threads/fails/resume", { confirm: "fails" });
+  expect(status).toBe(200);
+  // It may fail before anybody saw it run.
+  if (!json.running) expect(json.headline).toBe("It ran and failed: Error: no stock");
+  const found = await until("fails", "failed");
+  expect(found.answers.did.text).toContain("wait failed: Error: no stock");
+});
+
+test("S10.2 without a graph nothing runs, and the answer says how to start it", async () => {
+  await run("alone", "first", 700);
+  for (const [what, body] of [
+    ["resume", { confirm: "alone" }],
+    ["answer", { confirm: "alone", interruptId: null, value: 1 }],
+  ] as const) {
+    const { status, json } = await withoutGraph.post(`/api/threads/alone/${what}`, body);
+    expect([status, json.error.code]).toEqual([409, "NO_GRAPH"]);
+    expect(json.error.message).toContain("--graph");
+  }
+});
+
+test("S10.2 a rewind is shown, done and taken back", async () => {
+  await run("back", "first", 1);
+  await run("back", "second", 2);
+  const plan = await world.get("/api/threads/back/rewind?to=first");
+  expect(plan).toMatchObject({ refused: null, tasks: ["second"], headline: "To first: undoes viewer-pay" });
+  expect(plan.effects).toMatchObject([{ name: "viewer-pay", verdict: "undo", words: "its undo is called" }]);
+  expect(undone).toEqual([]);
+  const { status, json } = await world.post("/api/threads/back/rewind", { confirm: "back", toTask: "first" });
+  expect([status, json.headline]).toEqual([200, "Rewound to first: 1 task removed."]);
+  expect(undone).toEqual(["refund 2"]);
+  expect((await world.get("/api/threads/back")).tasks).toEqual(["first"]);
+  const [{ id, status: how, command }] = (await world.get("/api/threads/back/rewinds")).rewinds;
+  expect([how, command]).toEqual(["done", `turns take-back ${id} --yes`]);
+  const refused = await world.post(`/api/rewinds/${id}/take-back`, { confirm: "back" });
+  expect(refused.status).toBe(409);
+  const wrong = await world.post(`/api/rewinds/${id}/take-back`, { confirm: "asks", despiteUndone: true });
+  expect([wrong.status, wrong.json.error.code]).toEqual([400, "NOT_CONFIRMED"]);
+  const taken = await world.post(`/api/rewinds/${id}/take-back`, { confirm: "back", despiteUndone: true });
+  expect(taken.status).toBe(200);
+  expect((await world.get("/api/threads/back")).tasks).toEqual(["first", "second"]);
+  expect((await world.get("/api/threads/back/rewinds")).rewinds).toMatchObject([{ status: "taken-back", command: null }]);
+});
+
+test("S10.2 of two rewinds the later one is taken back first", async () => {
+  for (const [task, amount] of [["first", 1], ["second", 2], ["third", 3]] as const) await run("twice", task, amount); // prettier-ignore
+  for (const toTask of ["second", "first"]) await world.post("/api/threads/twice/rewind", { confirm: "twice", toTask });
+  const commands = async (): Promise<unknown[]> =>
+    (await world.get("/api/threads/twice/rewinds")).rewinds.map(({ toTask, command }: any) => [toTask, command !== null]);
+  const takeBack = async (to: string): Promise<number> => {
+    const { rewinds } = await world.get("/api/threads/twice/rewinds");
+    const { id } = rewinds.find(({ toTask }: any) => toTask === to);
+    return (await world.post(`/api/rewinds/${id}/take-back`, { confirm: "twice", despiteUndone: true })).status;
+  };
+  expect(await commands()).toEqual([["first", true], ["second", false]]); // prettier-ignore
+  expect(await takeBack("second")).toBe(409);
+  expect(await takeBack("first")).toBe(200);
+  expect(await commands()).toEqual([["first", false], ["second", true]]); // prettier-ignore
+  expect(await takeBack("second")).toBe(200);
+  expect((await world.get("/api/threads/twice")).tasks).toEqual(["first", "second", "third"]);
+});
+
+test("S10.2 of two rewinds to the same task either can be the one that is taken back", async () => {
+  const target = "/api/threads/same";
+  await run("same", "first", 1);
+  for (const [task, amount] of [
+    ["second", 2],
+    ["third", 3],
+  ] as const) {
+    await run("same", task, amount);
+    await world.post(`${target}/rewind`, { confirm: "same", toTask: "first" });
+  }
+  const [newer, older] = (await world.get(`${target}/rewinds`)).rewinds;
+  expect([newer.command, older.command]).toEqual([newer, older].map(({ id }) => `turns take-back ${id} --yes`));
+  const taken = await world.post(`/api/rewinds/${older.id}/take-back`, { confirm: "same", despiteUndone: true });
+  expect([taken.status, taken.json.error]).toEqual([200, undefined]);
+  expect((await world.get(target)).tasks).toEqual(["first", "second"]);
+});
+
+test.each(["", "back-2", "asks"])("S10.2 nothing is taken back when %j is typed for the thread's id", async (typed) => {
+  const threadId = `back-${typed}-`;
+  await run(threadId, "first", 1);
+  await run(threadId, "second", 2);
+  await world.post(`/api/threads/${threadId}/rewind`, { confirm: threadId, toTask: "first" });
+  const [{ id }] = (await world.get(`/api/threads/${threadId}/rewinds`)).rewinds;
+  const { status, json } = await world.post(`/api/rewinds/${id}/take-back`, { confirm: typed, despiteUndone: true });
+  expect([status, json.error?.code]).toEqual([400, "NOT_CONFIRMED"]);
+  expect((await world.get(`/api/threads/${threadId}`)).tasks).toEqual(["first"]);
+});
+
+test("S10.5 a rewind may take longer than a client may take to read the answer", async () => {
+  await run("long", "first", 1);
+  await run("long", "second", 900);
+  const impatient = await viewing(saver, {
+    ...{ write: true, graph: { runner, name: "./agent.ts#graph" } },
+    patience: { reading: SLOW_MS / 5 },
+  });
+  const { status, json } = await impatient.post("/api/threads/long/rewind", { confirm: "long", toTask: "first" });
+  expect([status, json.headline]).toEqual([200, "Rewound to first: 1 task removed."]);
+  expect(undone).toContain("refund 900");
+  await impatient.close();
+});
+
+test("S10.2 a rewind to a task that isn't there is refused with the tasks that are", async () => {
+  const asked = await world.ask("/api/threads/back/rewind?to=nowhere");
+  expect([asked.status, asked.json.error.code]).toEqual([404, "UNKNOWN_TASK"]);
+  const { status, json } = await world.post("/api/threads/back/rewind", { confirm: "back", toTask: "nowhere" });
+  expect([status, json.error.code]).toEqual([404, "UNKNOWN_TASK"]);
+  expect(json.error.data.tasks).toEqual(["first", "second"]);
+});
+
+test("S10.2 an effect in doubt is settled by hand, once", async () => {
+  const died = runToEnd(path.join(__dirname, "..", "cli", "cli-world.ts"), ["dies", place]);
+  expect(died.signal).toBe("SIGKILL");
+  const { effects } = await world.get("/api/threads/killed/effects");
+  expect(effects).toMatchObject([{ name: "ship", status: "in-doubt", note: expect.stringContaining("A resume asks its probe") }]);
+  const [{ id, command }] = effects;
+  expect(command).toBe(`turns effect resolve ${id} done`);
+  const unconfirmed = await world.post(`/api/effects/${id}/resolve`, { confirm: "back", outcome: "done" });
+  expect([unconfirmed.status, unconfirmed.json.error.code]).toEqual([400, "NOT_CONFIRMED"]);
+  const pointless = await world.post(`/api/effects/${id}/resolve`, { confirm: "killed", outcome: "not-done", result: 1 });
+  expect(pointless.status).toBe(400);
+  const body = { confirm: "killed", outcome: "done", result: { no: 5 } };
+  const { status, json } = await world.post(`/api/effects/${id}/resolve`, body);
+  expect([status, json.headline]).toEqual([200, "ship is settled: it happened."]);
+  const again = await world.post(`/api/effects/${id}/resolve`, body);
+  expect([again.status, again.json.error.code]).toEqual([409, "EFFECT_NOT_IN_DOUBT"]);
+  const after = (await world.get("/api/threads/killed/effects")).effects;
+  expect(after).toMatchObject([{ status: "done", settledBy: "person", result: { value: { no: 5 } } }]);
+});
+
+test("S10.2 changes to what isn't there are 404", async () => {
+  for (const [target, body] of [
+    ["/api/effects/no-such/resolve", { confirm: "back", outcome: "done" }],
+    ["/api/threads/no-such/rewind", { confirm: "no-such", toTask: "first" }],
+    ["/api/nothing", {}],
+  ] as const)
+    expect([target, (await world.post(target, body)).status]).toEqual([target, 404]);
+  expect(world.reports.filter((report) => String(report).includes("a request failed"))).toEqual([]);
+});

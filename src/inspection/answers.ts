@@ -1,0 +1,268 @@
+import type { BaseTurnSaver } from "../base-saver";
+import { type Effect, toPublicEffect } from "../effects/types";
+import { internalsOf } from "../internals";
+import { isAlive } from "../turns/process-identity";
+import { nodePathOf } from "../guards/graph-document";
+import { needsPerson, outcomeOf } from "./standing";
+import type { RewindPreview, ThreadReport } from "./status";
+import { firstLine, inBrief, listed, once, plural, shellWord, times } from "./words";
+
+/** One of the four answers, in words. Times in it are ISO 8601 in UTC, for the reader to format. */
+export interface Sentence {
+  /** "Finished 3 tasks, then called letter 5 times" */
+  headline: string;
+  /** What belongs to it; may be empty. */
+  text: string;
+  /** The command that acts on it; null if there is none. */
+  command: string | null;
+  /** `attention`: somebody should look. */
+  tone: "plain" | "good" | "attention";
+}
+
+/** What did it do? What is in flight? Can I resume it? What would a rewind undo? */
+export interface Answers {
+  did: Sentence;
+  inFlight: Sentence;
+  resume: Sentence;
+  rewind: Sentence;
+}
+
+/** What the sentences tell beyond the report. */
+interface Facts {
+  /** The effects of the newest task, oldest first. */
+  effects: readonly Effect[];
+  /** Whether it may have more effects. */
+  isCut: boolean;
+  /** Processes that stopped while they ran this thread. */
+  gone: readonly { pid: number; host: string }[];
+}
+
+const MOST_EFFECTS = 1_000;
+
+/**
+ * The four answers about a thread in sentences.
+ *
+ * @param graph how `--graph` is given in the commands
+ * @param isLoaded whether this process has the graph, with the undos that it defines
+ */
+export async function answersOf(
+  saver: BaseTurnSaver,
+  report: ThreadReport,
+  graph = "./agent.ts#graph",
+  isLoaded = false,
+): Promise<Answers> {
+  const { threadId, taskId } = report;
+  const { store } = internalsOf(saver);
+  const task = (await store.listTasks(threadId)).find((row) => row.taskId === taskId);
+  const rows = task === undefined ? [] : await store.listEffects({ threadId, afterSeq: task.seq - 1, limit: MOST_EFFECTS });
+  const effects = rows.map((row) => toPublicEffect(row)).filter((effect) => effect.taskId === taskId);
+  const gone = (await store.listRuns(threadId)).filter((run) => !isAlive(run)).map(({ pid, host }) => ({ pid, host }));
+  const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone };
+  return {
+    did: didSentence(report, facts),
+    inFlight: flightSentence(report, facts),
+    resume: resumeSentence(report, shellWord(graph)),
+    rewind: rewindSentence(threadId, report.rewindTo, graph, isLoaded),
+  };
+}
+
+function didSentence({ state, did, taskId }: ThreadReport, { effects, isCut }: Facts): Sentence {
+  const { completed, failed, last, tasks } = did;
+  if (last === null && tasks === 0) return { headline: "Nothing yet", text: "", command: null, tone: "plain" };
+  const isOver = state === "finished" || state === "empty";
+  const called = times(
+    effects.filter(({ status }) => status === "done").map(({ name }) => name),
+    isCut,
+  );
+  const ran = times(completed.map(({ node }) => nodeName(node)));
+  const now = called.length > 0 ? `called ${listed(called)}` : ran.length > 0 ? `ran ${listed(ran)}` : "";
+  const before = isOver ? tasks : tasks - 1;
+  const finished = before > 0 ? `Finished ${before === 1 && isOver ? "its task" : plural(before, "task")}` : "";
+  const then = isOver && called.length === 0 ? "" : now;
+  const headline =
+    finished === ""
+      ? then === ""
+        ? "Started, and finished no node yet"
+        : capital(then)
+      : then === ""
+        ? finished
+        : `${finished}${isOver ? " and " : ", then "}${then}`;
+  const [failure] = failed;
+  const of = taskId === null ? "" : ` of ${taskId}`;
+  const text = [
+    last !== null && `Last: ${nodeName(last.node)}${of}, ${OUTCOMES[last.status] ?? last.status} ${last.at}.`,
+    failure !== undefined && firstLine(`${nodeName(failure.node)} failed: ${failure.error.name}: ${failure.error.message}`, 240),
+  ];
+  return { headline, text: joined(text), command: null, tone: failed.length > 0 ? "attention" : "plain" };
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  ok: "finished",
+  handoff: "handed over",
+  error: "failed",
+  interrupted: "interrupted",
+};
+
+function flightSentence(report: ThreadReport, facts: Facts): Sentence {
+  const { inFlight, runs, questions, inDoubt, rewind } = report;
+  const { gone } = facts;
+  const [run] = runs;
+  if (run !== undefined) {
+    const names = once(inFlight.map(({ node }) => nodeName(node)));
+    const since = inFlight[0]?.since ?? run.since;
+    const headline = names.length === 0 ? `A run, since ${run.since}` : `${listed(names)}, since ${since}`;
+    const text = joined([`Process ${run.pid} on ${run.host} is running it.`, effectsText(report, facts)]);
+    return { headline, text, command: null, tone: inDoubt.length > 0 ? "attention" : "plain" };
+  }
+  if (rewind !== null)
+    return {
+      headline: `A rewind to ${rewind.toTask}, since ${rewind.since}`,
+      text: "It was begun and isn't finished. The thread can't run before somebody finishes or abandons it.",
+      command: `turns rewind ${shellWord(report.threadId)}`,
+      tone: "attention",
+    };
+  const [first] = inFlight;
+  if (first !== undefined) {
+    const [dead] = gone;
+    const process = dead === undefined ? "No process runs it." : `Process ${dead.pid} on ${dead.host} is gone.`;
+    const text = joined([process, effectsText(report, facts)]);
+    const headline = `${listed(once(inFlight.map(({ node }) => nodeName(node))))}, since ${first.since}`;
+    return { headline, text, command: null, tone: "attention" };
+  }
+  const [question] = questions;
+  if (question !== undefined) {
+    const others = questions.length > 1 ? ` There are ${questions.length} questions.` : "";
+    return {
+      headline: `${question.node} waits for an answer`,
+      text: `${inBrief(questionText(question.value))}${others}`,
+      command: `turns inbox`,
+      tone: "attention",
+    };
+  }
+  if (inDoubt.length > 0) return { headline: "Nothing runs", text: effectsText(report, facts), command: null, tone: "attention" };
+  return { headline: "Nothing", text: "", command: null, tone: "good" };
+}
+
+/** What a question says, if it says it in one of the usual ways. */
+export function questionText(value: unknown): unknown {
+  const { question, message, text, description } = (value ?? {}) as Record<string, unknown>;
+  return [question, message, text, description].find((one) => typeof one === "string") ?? value;
+}
+
+/** "letter: 3 recorded, 1 in doubt." of the nodes in flight. */
+function effectsText({ inFlight, inDoubt }: ThreadReport, { effects, isCut }: Facts): string {
+  const nodes = new Set(inFlight.map(({ node }) => node));
+  const own = effects.filter(({ nodeNs }) => nodes.has(nodePathOf(nodeNs)));
+  const names = once([...own.map(({ name }) => name), ...inDoubt.map(({ name }) => name)]);
+  const parts = names.map((name) => {
+    const done = own.filter((effect) => effect.name === name && effect.status === "done").length;
+    const running = own.filter((effect) => effect.name === name && effect.status === "running").length;
+    const doubt = inDoubt.filter((effect) => effect.name === name).length;
+    const counts = [
+      done > 0 && `${done}${isCut ? " or more" : ""} recorded`,
+      running > 0 && `${running} running`,
+      doubt > 0 && `${doubt} in doubt`,
+    ];
+    const told = counts.filter((one) => one !== false);
+    return told.length === 0 ? undefined : `${name}: ${told.join(", ")}.`;
+  });
+  return parts.filter((part) => part !== undefined).join(" ");
+}
+
+function resumeSentence(report: ThreadReport, graph: string): Sentence {
+  const { threadId, state, resume, questions, inDoubt, rewind, inFlight, failures } = report;
+  const thread = shellWord(threadId);
+  const kept = resume.kept.length === 0 ? "" : `Keeps ${listed(resume.kept.map(nodeName))}.`;
+  const again = resume.runs.map(nodeName);
+  const before = new Set([...inFlight, ...failures].map(({ node }) => node));
+  const hadStarted = resume.runs.every((node) => before.has(node));
+  const start = `turns resume ${thread} --graph ${graph}`;
+  switch (resume.can) {
+    case "no":
+      return {
+        headline: state === "running" ? "No, it's running" : "There is nothing to resume",
+        text: `${capital(resume.why)}.`,
+        command: null,
+        tone: "plain",
+      };
+    case "yes":
+      return {
+        headline: again.length === 0 ? "Yes" : `Yes. It runs ${listed(again)}${hadStarted ? " again" : ""}`,
+        text: joined([`${capital(resume.why)}.`, kept]),
+        command: `${start} --yes`,
+        tone: "good",
+      };
+    case "person": {
+      const [question] = questions;
+      const doubt = inDoubt.find(needsPerson);
+      // Without its definition only the plan of a resume tells whether a probe settles it.
+      const unknown = inDoubt.find(({ settler }) => settler === "maybe-probe");
+      if (rewind === null && doubt === undefined && unknown !== undefined)
+        return {
+          headline: `Yes, if a probe settles ${unknown.name}`,
+          text: joined([`${capital(resume.why)}.`, kept]),
+          command: start,
+          tone: "attention",
+        };
+      const command =
+        rewind !== null
+          ? `turns rewind ${thread} --graph ${graph} --yes`
+          : doubt !== undefined
+            ? `turns effect resolve ${doubt.id} ${outcomeOf(doubt)}`
+            : question !== undefined
+              ? `turns inbox answer ${thread} --value JSON --graph ${graph} --yes`
+              : null;
+      const what = rewind !== null ? "finishes the rewind" : doubt !== undefined ? `settles ${doubt.name}` : "answers";
+      return {
+        headline: `Not before somebody ${what}`,
+        text: joined([`${capital(resume.why)}.`, kept, again.length > 0 && `Then it runs ${listed(again)}.`]),
+        command,
+        tone: "attention",
+      };
+    }
+  }
+}
+
+/**
+ * @param preview null if there is no earlier task
+ * @param graph how `--graph` is given: undos need it
+ * @param isLoaded whether it is: then an undo that this process doesn't know is in no graph
+ */
+export function rewindSentence(
+  threadId: string,
+  preview: RewindPreview | null,
+  graph = "./agent.ts#graph",
+  isLoaded = false,
+): Sentence {
+  if (preview === null) return { headline: "There is no earlier task", text: "", command: null, tone: "plain" };
+  const { toTask, tasks, removed, effects, refused } = preview;
+  if (refused !== null) return { headline: `To ${toTask}: refused now`, text: refused, command: null, tone: "attention" };
+  const undone = effects.filter(({ verdict }) => verdict === "undo" || (verdict === "unregistered" && !isLoaded));
+  const left: readonly string[] = isLoaded ? ["missing", "ambiguous", "unregistered"] : ["missing", "ambiguous"];
+  const without = effects.filter(({ verdict }) => left.includes(verdict));
+  const doubt = effects.filter(({ verdict }) => verdict === "in-doubt" || verdict === "undo-in-doubt");
+  const undos = undone.length === 0 ? "" : ` --graph ${shellWord(graph)}`;
+  const command = `turns rewind ${shellWord(threadId)} --to ${shellWord(toTask)}${undos}`;
+  const headline = `To ${toTask}: ${undone.length === 0 ? "undoes no effect" : `undoes ${listed(times(undone.map(({ name }) => name)))}`}`;
+  const what = tasks.length === 1 ? `task ${tasks[0] ?? ""}` : plural(tasks.length, "task");
+  const text = [
+    removed === null
+      ? ""
+      : `Deletes ${what}: ${plural(removed.turns, "turn")}, ${plural(removed.checkpoints, "checkpoint")}. Can be taken back.`,
+    without.length > 0 && `Without an undo: ${listed(once(without.map(({ name }) => name)))}.`,
+    doubt.length > 0 && `In doubt: ${listed(once(doubt.map(({ name }) => name)))}.`,
+  ];
+  return { headline, text: joined(text), command, tone: without.length + doubt.length > 0 ? "attention" : "plain" };
+}
+
+function joined(parts: readonly (string | false)[]): string {
+  return parts.filter((part) => part !== false && part !== "").join(" ");
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function nodeName(path: string): string {
+  return path.replaceAll("|", " › ");
+}

@@ -1,0 +1,87 @@
+import type { BaseTurnSaver } from "../base-saver";
+import type { EffectDetails } from "../effects/effects";
+import { TurnsError } from "../errors";
+import { internalsOf } from "../internals";
+import { plain } from "./plain";
+import { errorOf } from "./standing";
+import { type EffectLine, effectLine } from "./turns";
+
+/** An effect with what went in and what came out, as JSON. */
+export interface EffectInFull extends EffectLine {
+  /** Undefined if there is none, or it wasn't kept. */
+  input: unknown;
+  result: unknown;
+  error: { name: string; message: string; stack: string | null } | null;
+  /** The process that performs it, or did last; null if that isn't known. */
+  pid: number | null;
+  /** Why its input or result isn't shown. */
+  notKept: string | null;
+}
+
+/** @throws {TurnsError} EFFECT_NOT_FOUND */
+export async function effectInFull(saver: BaseTurnSaver, effectId: string): Promise<EffectInFull> {
+  const { store } = internalsOf(saver);
+  const row = await store.getEffect(effectId);
+  const pid = Number(row?.process.split(" ", 1)[0]);
+  const known = { pid: Number.isSafeInteger(pid) && pid > 0 ? pid : null, notKept: null };
+  try {
+    return { ...contentOf(await saver.effects.get(effectId)), ...known };
+  } catch (error) {
+    // Its row says enough without a content that can't be read.
+    if (row === undefined || !TurnsError.is(error)) throw error;
+    const [line] = (await saver.effects.list(row.threadId, { after: row.seq - 1, limit: 1 })).map(effectLine);
+    if (line?.id !== effectId) throw error;
+    return { ...line, input: undefined, result: undefined, error: null, ...known, notKept: error.message };
+  }
+}
+
+function contentOf(effect: EffectDetails): Omit<EffectInFull, "pid" | "notKept"> {
+  const { input, result, error } = effect;
+  const stack = (error as { stack?: unknown } | undefined)?.stack;
+  return {
+    ...effectLine(effect),
+    input: input === undefined ? undefined : plain(input),
+    result: result === undefined ? undefined : plain(result),
+    error: error === undefined ? null : { ...errorOf(error), stack: typeof stack === "string" ? stack : null },
+  };
+}
+
+/** Effects without an id of their own are told apart by what they were called with. */
+export function titleOf({ name, label, input }: Pick<EffectInFull, "name" | "label" | "input">): string {
+  if (!label.startsWith("#")) return `${name} · ${label}`;
+  const first =
+    typeof input === "object" && input !== null ? Object.values(input).find((part) => typeof part === "string") : input;
+  return typeof first === "string" && first.length <= MOST_IN_TITLE ? `${name} · ${first}` : name;
+}
+
+const MOST_IN_TITLE = 48;
+
+/** What a person should know of an effect, in a sentence; null if it's simply done. */
+export function noteOf(effect: EffectLine): string | null {
+  const { status, undoStatus, undoError, idempotent, settledBy } = effect;
+  if (undoStatus === "begun") return "A rewind had begun to undo it, and nobody knows whether that happened.";
+  if (undoStatus === "failed") return `Its undo failed${undoError === null ? "" : `: ${undoError}`}.`;
+  if (undoStatus === "done") return "A rewind has undone it.";
+  switch (status) {
+    case "in-doubt":
+      return idempotent
+        ? "It was started, and the process stopped before it reported. A resume calls it again with the same key, which is harmless."
+        : "It was started, and the process stopped before it reported. A resume asks its probe, if it has one. Or settle it by hand, as done or not-done.";
+    case "running":
+      return "It is running now.";
+    case "failed":
+      return "It failed, and may be tried again.";
+    case "failed-for-good":
+      return "It failed for good.";
+    case "done":
+      return settledBy === null
+        ? null
+        : `Its outcome was settled by ${settledBy === "person" ? "a person" : `its ${settledBy}`}.`;
+  }
+}
+
+/** The command that settles an effect, without `--yes`: a person looks at the outcome first. Null if nothing is in doubt. */
+export function settlingCommand({ id, status, undoStatus }: EffectLine): string | null {
+  if (undoStatus === "begun" || undoStatus === "failed") return `turns effect resolve ${id} undo-done`;
+  return status === "in-doubt" ? `turns effect resolve ${id} done` : null;
+}

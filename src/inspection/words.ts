@@ -1,0 +1,51 @@
+/* Parts of sentences, for people. */
+
+export function plural(value: number, noun: string): string {
+  return `${value.toLocaleString("en-US")} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+/** A duration: `0.3 s`, `12 s`, `3 min`, `2 h`, `5 d`. */
+export function lasting(ms: number): string {
+  if (ms < 9_950) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
+  if (ms < 90_000) return `${Math.round(ms / 1_000)} s`;
+  if (ms < 5_400_000) return `${Math.round(ms / 60_000)} min`;
+  if (ms < 129_600_000) return `${Math.round(ms / 3_600_000)} h`;
+  return `${Math.round(ms / 86_400_000)} d`;
+}
+
+/** `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`. */
+export function listed(items: readonly string[], most = 4): string {
+  const shown = items.length > most ? [...items.slice(0, most - 1), `${items.length - most + 1} more`] : items;
+  const last = shown.at(-1) ?? "";
+  return shown.length < 2 ? last : `${shown.slice(0, -1).join(", ")} and ${last}`;
+}
+
+/** Each text once, in order. */
+export function once(items: readonly string[]): string[] {
+  return [...new Set(items)];
+}
+
+/** `letter 5 times`, `charge`. @param isCut whether there may be more of each: `letter 1,000 or more times` */
+export function times(items: readonly string[], isCut = false): string[] {
+  const counts = new Map<string, number>();
+  for (const item of items) counts.set(item, (counts.get(item) ?? 0) + 1);
+  if (isCut) return [...counts].map(([item, count]) => `${item} ${count.toLocaleString("en-US")} or more times`);
+  return [...counts].map(([item, count]) => (count === 1 ? item : count === 2 ? `${item} twice` : `${item} ${count} times`));
+}
+
+/** The first line of a text, cut. */
+export function firstLine(text: string, most = 160): string {
+  const line = text.trimStart().split("\n", 1)[0]?.trimEnd() ?? "";
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** A value in one line. */
+export function inBrief(value: unknown, most = 160): string {
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return firstLine(text.replaceAll(/\s+/g, " "), most);
+}
+
+/** A word for a shell: quoted if it has to be. */
+export function shellWord(text: string): string {
+  return /^[\w./:@%+=-][\w./:@%+=#-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

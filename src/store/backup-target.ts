@@ -1,0 +1,78 @@
+import { lstatSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { TurnsError } from "../errors";
+
+/** What SQLite puts beside a file. */
+export const BESIDE = ["-wal", "-shm", "-journal"];
+
+/**
+ * Refuses a destination that isn't free, or that is the source itself.
+ *
+ * @param source the file that is copied, if it's one
+ * @param overwrite whether a file at the destination may be replaced
+ * @throws {TurnsError} STORE_UNAVAILABLE, INVALID_OPTION, BACKUP_TARGET_EXISTS
+ */
+export function refuseTarget(source: string | undefined, path: string, overwrite: boolean): void {
+  if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "its folder doesn't exist");
+  const target = statOf(path);
+  const own = source === undefined ? [] : ["", ...BESIDE].map((suffix) => resolve(source) + suffix);
+  const isSame = (file: string): boolean => {
+    const found = statOf(file);
+    return file === path || (target !== undefined && found?.ino === target.ino && found.dev === target.dev);
+  };
+  if (own.some(isSame)) throw sourceAsTarget(path);
+  if (target?.isDirectory() === true) throw noBackupTarget(path, "it is a directory, not a file");
+  refuseExisting(path, overwrite);
+}
+
+/** A log that is left beside the destination would be taken for the copy's own. @throws {TurnsError} BACKUP_TARGET_EXISTS */
+export function refuseExisting(path: string, overwrite: boolean): void {
+  const there = [...(overwrite ? [] : [path]), ...BESIDE.map((suffix) => path + suffix)].find(isThere);
+  if (there !== undefined) throw backupTargetExists(path, there);
+}
+
+function statOf(path: string): ReturnType<typeof statSync> {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+function isThere(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function noBackupTarget(path: string, found: string): TurnsError {
+  return new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The copy can't be written to ${path}: ${found}.`,
+    remedy: "Create the folder first, or give another path. Nothing was written.",
+    data: { path },
+  });
+}
+
+function sourceAsTarget(path: string): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    problem: `The copy can't be written to ${path}, which is the open database or belongs to it.`,
+    remedy: "Give another path. Nothing was written.",
+    data: { path },
+  });
+}
+
+/** @param there the obstacle: the file itself, or a log beside it */
+export function backupTargetExists(path: string, there: string): TurnsError {
+  const isItself = there === path;
+  return new TurnsError("BACKUP_TARGET_EXISTS", {
+    problem: isItself
+      ? `The copy can't be written to ${path}: the file exists.`
+      : `The copy can't be written to ${path}: beside it is ${there}, of an open database.`,
+    remedy: isItself
+      ? `Give another path, or replace it: saver.backup(path, { overwrite: true }). Nothing was changed.`
+      : "Close what has that database open, or give another path. Nothing was changed.",
+    data: { path, there },
+  });
+}

@@ -1,0 +1,137 @@
+import type { ComponentChildren, VNode } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Done, Overview } from "../api";
+import { type Problem, tell } from "./ask";
+import { refresh, say } from "./live";
+import { store } from "./store";
+import { LongText, Text } from "./text";
+
+/** What the server told of itself. */
+export const server = store<Overview | undefined>(undefined);
+
+/** Whether the page may change something: with `--write`, and for some with `--graph`. */
+export function allows(what: "write" | "graph"): boolean {
+  const known = server.get();
+  return known?.write === true && (what === "write" || known.graph);
+}
+
+/** The dialog that is open. */
+const shown = store<(() => VNode) | undefined>(undefined);
+export const open = (dialog: () => VNode): void => shown.set(dialog);
+export const close = (): void => shown.set(undefined);
+export const isOpen = (): boolean => shown.get() !== undefined;
+
+/** What the last change did. It stays until somebody closes it. */
+export const outcome = store<Done | undefined>(undefined);
+
+export function OpenDialog(): VNode | null {
+  const dialog = shown.use();
+  return dialog === undefined ? null : dialog();
+}
+
+/** A modal dialog: the browser keeps the focus in it, and gives it back. */
+export function Dialog({ title, children, wide = false }: { title: string; children: ComponentChildren; wide?: boolean }): VNode {
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    const dialog = box.current;
+    dialog?.showModal();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={box} class={wide ? "wide" : ""} aria-labelledby={id} onCancel={close} onClose={close}>
+      <div class="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="quiet" onClick={close}>
+          Close
+        </button>
+      </div>
+      {children}
+    </dialog>
+  );
+}
+
+/**
+ * A change of the thread, with the thread's id typed to confirm it.
+ *
+ * @param body what is sent beside the confirmation; undefined: what was filled in isn't complete
+ */
+export function Change({
+  title,
+  verb,
+  thread,
+  address,
+  body,
+  children,
+}: {
+  title: string;
+  verb: string;
+  thread: string;
+  address: string;
+  body: () => object | undefined;
+  children: ComponentChildren;
+}): VNode {
+  const [typed, setTyped] = useState("");
+  const [problem, setProblem] = useState<Problem | undefined>();
+  const [busy, setBusy] = useState(false);
+  const id = useId();
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (busy) return;
+    if (typed !== thread)
+      return setProblem({ code: "NOT CONFIRMED", message: `Type the id of the thread exactly: ${thread}`, data: {} });
+    const rest = body();
+    if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Correct what is marked above.", data: {} });
+    setBusy(true);
+    try {
+      const done = await tell<Done>(address, { ...rest, confirm: typed });
+      outcome.set(done);
+      say(done.headline);
+      refresh();
+      close();
+    } catch (failed) {
+      setProblem(failed as Problem);
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={title}>
+      <form onSubmit={(event) => void submit(event)} autocomplete="off">
+        {children}
+        <p class="field">
+          <label for={id}>
+            To confirm, type the thread's id:{" "}
+            <code>
+              <Text of={thread} />
+            </code>
+          </label>
+          <input
+            id={id}
+            name="confirm"
+            value={typed}
+            spellcheck={false}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </p>
+        {problem !== undefined && (
+          <div class="trouble" role="alert">
+            <LongText of={problem.message} />
+            <span class="code">{problem.code}</span>
+          </div>
+        )}
+        <p class="buttons">
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" class="action" aria-disabled={typed !== thread || busy}>
+            {busy ? "Working …" : verb}
+          </button>
+        </p>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,225 @@
+import type { VNode } from "preact";
+import { useId, useState } from "preact/hooks";
+import type { ResolveRequest, RewindPlan, Rewinds, ShownEffect, Thread } from "../api";
+import { ofThread } from "./ask";
+import { Change } from "./dialogs";
+import { Json } from "./json";
+import { placeNow } from "./place";
+import { At, Text, Words } from "./text";
+import { Undos } from "./undos";
+
+/** JSON as somebody typed it; a text that isn't JSON is taken as a text. */
+function valueOf(typed: string): unknown {
+  try {
+    return JSON.parse(typed) as unknown;
+  } catch {
+    return typed;
+  }
+}
+
+function readAs(typed: string): string {
+  const value = valueOf(typed);
+  return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the JSON value ${JSON.stringify(value)}`;
+}
+
+function JsonField({ label, typed, onType }: { label: string; typed: string; onType: (text: string) => void }): VNode {
+  const id = useId();
+  return (
+    <p class="field">
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        name="value"
+        rows={3}
+        spellcheck={false}
+        value={typed}
+        aria-describedby={`${id}-as`}
+        onInput={(event) => onType(event.currentTarget.value)}
+      />
+      <small id={`${id}-as`} class="dim">
+        {typed === "" ? "JSON, or plain text." : `It's sent as ${readAs(typed).slice(0, 120)}.`}
+      </small>
+    </p>
+  );
+}
+
+/** Who settles an effect in doubt on a resume. */
+const DOUBTS: Readonly<Record<Thread["report"]["inDoubt"][number]["settler"], string>> = {
+  probe: ", its probe is asked first",
+  key: ", called again with the same key",
+  rewind: ", settled by a rewind",
+  "maybe-probe": ", its probe is asked first if it has one",
+  person: ", to be settled by hand first",
+};
+
+/** What would happen, in words. */
+function Verdict({ headline, text }: { headline: string; text: string }): VNode {
+  return (
+    <>
+      <p>
+        <b>
+          <Words of={headline} />
+        </b>
+      </p>
+      <p class="dim">
+        <Words of={text} />
+      </p>
+    </>
+  );
+}
+
+export function ResumeDialog({ thread }: { thread: Thread }): VNode {
+  const { report, answers } = thread;
+  return (
+    <Change
+      title="Resume this thread"
+      verb="Resume"
+      thread={report.threadId}
+      address={ofThread(report.threadId, "resume")}
+      body={() => ({})}
+    >
+      <Verdict {...answers.resume} />
+      <ul class="plan">
+        {report.resume.kept.length > 0 && <li>Kept, and not run again: {report.resume.kept.join(", ")}</li>}
+        {report.resume.runs.length > 0 && <li>Runs: {report.resume.runs.join(", ")}</li>}
+        {report.inDoubt.map(({ id, name, node, settler }) => (
+          <li key={id}>
+            In doubt: <Text of={`${name} of ${node}`} />
+            {DOUBTS[settler]}
+          </li>
+        ))}
+      </ul>
+    </Change>
+  );
+}
+
+export function AnswerDialog({ thread, question }: { thread: string; question: Thread["report"]["questions"][number] }): VNode {
+  const [typed, setTyped] = useState("");
+  return (
+    <Change
+      title="Answer and resume"
+      verb="Answer"
+      thread={thread}
+      address={ofThread(thread, "answer")}
+      body={() => (typed.trim() === "" ? undefined : { interruptId: question.id, value: valueOf(typed) })}
+    >
+      <p>
+        <Text of={question.node} /> asks
+        {question.askedAt !== null && (
+          <>
+            {" since "}
+            <At at={question.askedAt} />
+          </>
+        )}
+        :
+      </p>
+      <div class="scroll small-box">
+        <Json value={question.value} label="The question" />
+      </div>
+      <JsonField label="Your answer" typed={typed} onType={setTyped} />
+    </Change>
+  );
+}
+
+const OUTCOMES: readonly (readonly [ResolveRequest["outcome"], string, string])[] = [
+  ["done", "It happened", "A resume uses this receipt and doesn't call it again."],
+  ["not-done", "It didn't happen", "A resume calls it."],
+  ["history", "Leave it alone", "It stays in the journal, and nothing calls it or undoes it."],
+];
+const UNDO_OUTCOMES: readonly (readonly [ResolveRequest["outcome"], string, string])[] = [
+  ["undo-done", "Its undo happened", "The rewind goes on behind it."],
+  ["undo-not-done", "Its undo didn't happen", "The rewind calls it again."],
+];
+
+export function ResolveDialog({ effect }: { effect: ShownEffect }): VNode {
+  const choices = effect.undoStatus === "begun" || effect.undoStatus === "failed" ? UNDO_OUTCOMES : OUTCOMES;
+  const [chosen, choose] = useState<ResolveRequest["outcome"] | undefined>();
+  const [typed, setTyped] = useState("");
+  const body = (): object | undefined => {
+    if (chosen === undefined) return undefined;
+    return { outcome: chosen, ...(chosen === "done" && typed.trim() !== "" && { result: valueOf(typed) }) };
+  };
+  return (
+    <Change
+      title={`Settle ${effect.title}`}
+      verb="Settle"
+      thread={effect.threadId}
+      address={`/api/effects/${encodeURIComponent(effect.id)}/resolve`}
+      body={body}
+    >
+      <p>
+        Look first: with the receiver, by its key <code>{effect.key}</code>. What you say here can't be taken back.
+      </p>
+      <fieldset>
+        <legend>What happened?</legend>
+        {choices.map(([outcome, name, meaning]) => (
+          <label key={outcome} class="choice">
+            <input type="radio" name="outcome" value={outcome} checked={chosen === outcome} onChange={() => choose(outcome)} />
+            <span>
+              <b>{name}</b> <small class="dim">{meaning}</small>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      {chosen === "done" && (
+        <JsonField label="Its receipt: what its function would have returned" typed={typed} onType={setTyped} />
+      )}
+    </Change>
+  );
+}
+
+/** Something to allow. */
+export function Choice({
+  label,
+  checked,
+  onChange,
+}: {
+  label: string;
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+}): VNode {
+  return (
+    <label class="choice field">
+      <input type="checkbox" checked={checked} onChange={(event) => onChange(event.currentTarget.checked)} />
+      <span>{label}</span>
+    </label>
+  );
+}
+
+export function RewindDialog({ plan }: { plan: RewindPlan }): VNode {
+  const without = plan.effects.filter(({ verdict }) => ["missing", "unregistered", "ambiguous"].includes(verdict));
+  const [allowed, allow] = useState(placeNow().allow !== undefined);
+  return (
+    <Change
+      title={`Rewind to the end of ${plan.toTask}`}
+      verb="Rewind"
+      thread={plan.threadId}
+      address={ofThread(plan.threadId, "rewind")}
+      body={() => ({ toTask: plan.toTask, ...(allowed && { allowUncompensated: true }) })}
+    >
+      <Verdict {...plan} />
+      <Undos effects={plan.effects} />
+      {without.length > 0 && (
+        <Choice checked={allowed} onChange={allow} label="Leave effects that can't be undone here as they are" />
+      )}
+    </Change>
+  );
+}
+
+export function TakeBackDialog({ rewind }: { rewind: Rewinds["rewinds"][number] }): VNode {
+  const [despite, setDespite] = useState(false);
+  return (
+    <Change
+      title={`Take back the rewind to ${rewind.toTask}`}
+      verb="Take back"
+      thread={rewind.threadId}
+      address={`/api/rewinds/${encodeURIComponent(rewind.id)}/take-back`}
+      body={() => (despite ? { despiteUndone: true } : {})}
+    >
+      <p>
+        What the rewind of <At at={rewind.at} /> removed is restored. Effects that it undid stay undone.
+      </p>
+      <Choice checked={despite} onChange={setDespite} label="Also if it undid effects" />
+    </Change>
+  );
+}

@@ -1,0 +1,135 @@
+import type { VNode } from "preact";
+import type { Sentence, Thread } from "../api";
+import { ofThread } from "./ask";
+import { allows, open, outcome, server } from "./dialogs";
+import { AnswerDialog, ResumeDialog } from "./forms";
+import { go, usePlace } from "./place";
+import { At, Command, Pill, Text, Words } from "./text";
+import { STATE_WORDS } from "./threads";
+import { bytes, count, day, plural, short, utc } from "./words";
+
+/** The thread's name, its numbers, and the four answers in words. */
+export function Head({ thread }: { thread: Thread }): VNode {
+  const { report, counts, tokens, startedAt, answers } = thread;
+  const done = outcome.use();
+  utc.use();
+  const place = usePlace();
+  const [state, kind] = STATE_WORDS[report.state];
+  const isToday = day(startedAt) === day(Date.now());
+  const canResume = report.resume.can !== "no" && report.questions.length === 0;
+  return (
+    <>
+      <div class="title">
+        <h1>
+          <Text of={report.threadId} />
+        </h1>
+        <Pill kind={kind}>{state}</Pill>
+        <p class="m">
+          {plural(counts.tasks, "task")} · {plural(counts.turns, "turn")} ·{" "}
+          {tokens.input + tokens.output > 0 && `${short(tokens.input)} tokens in, ${short(tokens.output)} out · `}started{" "}
+          {!isToday && `${day(startedAt)}, `}
+          <At at={startedAt} /> · {plural(counts.checkpoints, "checkpoint")}
+        </p>
+        <a
+          class="quiet bundle"
+          href={ofThread(report.threadId, "bundle", { redact: 1 })}
+          download={`${report.threadId.replaceAll(/[^\w.-]+/g, "_")}.redacted.json`}
+        >
+          Bundle for a bug report
+        </a>
+      </div>
+      {done !== undefined && (
+        <div class="outcome" role="status">
+          <p>
+            <b>
+              <Text of={done.headline} />
+            </b>
+            {done.running && " What it does appears below."}
+          </p>
+          {done.command !== null && <Command of={done.command} />}
+          <button type="button" class="quiet" onClick={() => outcome.set(undefined)}>
+            Close
+          </button>
+        </div>
+      )}
+      <section class="answers" aria-label="At a glance">
+        <Card question="What did it do?" sentence={answers.did} />
+        <Card question="What is in flight?" sentence={answers.inFlight} isHot={answers.inFlight.tone === "attention"} />
+        <Card question="Can I resume it?" sentence={answers.resume} isHot={answers.resume.tone === "attention"}>
+          {report.questions.map((question, index) =>
+            allows("graph") ? (
+              <button
+                key={question.id ?? index}
+                type="button"
+                class="action"
+                onClick={() => open(() => <AnswerDialog thread={report.threadId} question={question} />)}
+              >
+                Answer {report.questions.length > 1 ? `${question.node} ` : ""}…
+              </button>
+            ) : null,
+          )}
+          {canResume && allows("graph") && (
+            <button type="button" class="action" onClick={() => open(() => <ResumeDialog thread={thread} />)}>
+              Resume …
+            </button>
+          )}
+          {(canResume || report.questions.length > 0) && !allows("graph") && (
+            <small>To do it from this page, start turns web with --write and --graph.</small>
+          )}
+        </Card>
+        <Card question="What would a rewind undo?" sentence={answers.rewind}>
+          {thread.tasks.length > 1 && place.view !== "rewind" && (
+            <button type="button" class="quiet inline" onClick={() => go({ view: "rewind" })}>
+              Try another task
+            </button>
+          )}
+        </Card>
+      </section>
+    </>
+  );
+}
+
+function Card({
+  question,
+  sentence,
+  isHot = false,
+  children,
+}: {
+  question: string;
+  sentence: Sentence;
+  isHot?: boolean;
+  children?: preact.ComponentChildren;
+}): VNode {
+  return (
+    <div class={`a${isHot ? " hot" : ""}`}>
+      <h2>{question}</h2>
+      <p>
+        <Words of={sentence.headline} />
+      </p>
+      {sentence.text !== "" && (
+        <small>
+          <Words of={sentence.text} />
+        </small>
+      )}
+      {sentence.command !== null && <Command of={sentence.command} />}
+      {children}
+    </div>
+  );
+}
+
+/** `agent.db · 5 threads · 428 KiB · SQLite, read-only` */
+export function FileLine(): VNode | null {
+  const known = server.use();
+  if (known === undefined) return null;
+  const { name, threads, bytes: size, engine, write, database } = known;
+  return (
+    <p class="file" title={database}>
+      <Text of={name} />
+      <span class="rest">
+        {" "}
+        · {count(threads)} {threads === 1 ? "thread" : "threads"} · {bytes(size)} ·{" "}
+        {engine === "sqlite" ? "SQLite" : "PostgreSQL"}, {write ? <b class="write">may write</b> : "read-only"}
+      </span>
+    </p>
+  );
+}
