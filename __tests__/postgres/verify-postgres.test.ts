@@ -55,6 +55,24 @@ describe("S9.1 verify checks the schema", () => {
     saver.close();
   });
 
+  test("S9.1 a statement that the server cancels is no damage: verify ends with its error", async () => {
+    const path = tempFile();
+    const saver = openSaver(path, { logger: quiet });
+    await chain(saver).invoke({ log: ["in"] }, thread);
+    saver.close();
+    const schema = schemaAt(path);
+    const holder = new Client(process.env["TURNS_PG_DIRECT_URL"]);
+    await holder.connect();
+    await holder.query(`BEGIN; LOCK TABLE "${schema}".langgraph_writes`);
+    const pool = new Pool({ connectionString: process.env["TURNS_PG_DIRECT_URL"], options: "-c statement_timeout=300ms" });
+    const hasty = new PostgresTurnSaver(pool, { schema, logger: quiet });
+    await expect(hasty.verify()).rejects.toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
+    await holder.query("ROLLBACK");
+    await hasty.close();
+    await pool.end();
+    await holder.end();
+  });
+
   test("S9.1 rows are asked about together, not each in round trips of its own", async () => {
     const path = await fullFile();
     const saver = openSaver(path, { logger: quiet });

@@ -41,7 +41,7 @@ async function benchOn(url: string, which: string, stop: () => Promise<void>): P
   await client.connect();
   const run = `turns_bench_${process.pid}`;
   const schemaOf = (id: string): string => `${run}_${id}`;
-  const { rows } = await client.query<{ version: string }>("SHOW server_version");
+  const { rows } = await client.query<{ version: string }>("SELECT current_setting('server_version') AS version");
   return {
     which: `PostgreSQL ${(rows[0]?.version ?? "").split(" ")[0]}, ${which}`,
     url,

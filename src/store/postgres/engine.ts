@@ -153,6 +153,10 @@ export class PostgresEngine implements Engine {
     return isPassing(error);
   }
 
+  isCancelled(error: unknown): boolean {
+    return sqlState(error) === "57014";
+  }
+
   /** Refuses what comes from now on. Resolves when everything handed in before has its outcome. */
   async close(): Promise<void> {
     this.#isOpen = false;
