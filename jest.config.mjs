@@ -5,6 +5,8 @@ export default {
   // jest.postgres.config.mjs has these.
   testPathIgnorePatterns: ["/node_modules/", "/__tests__/postgres/"],
   modulePathIgnorePatterns: ["<rootDir>/dist/", "<rootDir>/.tmp/"],
+  globalSetup: "<rootDir>/__tests__/setup/builds.ts",
+  globalTeardown: "<rootDir>/__tests__/setup/builds-teardown.ts",
   setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts", "<rootDir>/__tests__/setup/seed.ts"],
   testTimeout: 30_000,
   // One more than the two cores that everything is timed on: the tests wait for disks and child processes a third of their time.

@@ -3,9 +3,25 @@ import { fileURLToPath } from "node:url";
 
 /** Suites that the short lane leaves out: they prove what is shipped, or take minutes. Each of their requirements has another test there. */
 export const LONG_ONLY = [
-  ...["crash/long-life", "docs/examples", "docs/nextjs", "docs/package", "docs/testing"],
-  ...["cli/large-file", "cli/moving-commands", "cli/running-commands", "cli/terminal"],
-  ...["integrity/corruption", "langgraph/time-travel"],
+  ...[
+    "crash/io-faults",
+    "crash/long-life",
+    "crash/power-loss",
+    "crash/recover-storm",
+    "crash/torture-crash",
+    "crash/clock.property",
+  ],
+  ...["concurrency/concurrency", "differential/differential-repairs", "drain/drain-processes", "effects/define-crash"],
+  ...["docs/examples", "docs/nextjs", "docs/package", "docs/servers", "docs/testing"],
+  ...[
+    "langgraph/debug-streams",
+    "langgraph/nested-siblings",
+    "moving/export.property",
+    "moving/move-crash",
+    "moving/moving.property",
+  ],
+  ...["cli/command-line", "cli/large-file", "cli/moving-commands", "cli/running-commands", "cli/terminal"],
+  ...["integrity/corruption", "integrity/hostile-judge", "langgraph/time-travel", "transactions/transactions-crash"],
   ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
 ];
 

@@ -1,27 +1,27 @@
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync } from "node:fs";
 import path from "node:path";
+import { builtOnce } from "../support/built-once";
 
 /** Tests and scripts start here. */
 const ROOT = process.cwd();
-let folder: string | undefined;
 
-/** Builds the program as `npm run build` does, without what it doesn't need. @returns its path */
+/** Builds the program as `npm run build` does, without what it doesn't need; once in a run of jest. @returns its path */
 export function builtProgram(): string {
+  const shared = builtOnce("program", buildInto);
+  if (shared !== undefined) return path.join(shared, "cli.js");
   mkdirSync(path.join(ROOT, ".tmp"), { recursive: true });
-  folder = mkdtempSync(path.join(ROOT, ".tmp", "cli-"));
+  const folder = mkdtempSync(path.join(ROOT, ".tmp", "cli-"));
+  buildInto(folder);
+  return path.join(folder, "cli.js");
+}
+
+function buildInto(folder: string): void {
   const node = (...args: string[]) =>
     execFileSync(process.execPath, args, { cwd: ROOT, stdio: "pipe", env: { ...process.env, NODE_OPTIONS: "" } });
   node(path.join(ROOT, "node_modules", "tsup", "dist", "cli-default.js"), "--out-dir", folder);
   node(path.join(ROOT, "scripts", "join-chunks.mjs"), folder);
-  return path.join(folder, "cli.js");
 }
-
-// Not where a script uses this.
-if (typeof afterAll === "function")
-  afterAll(() => {
-    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
-  });
 
 export interface Told {
   code: number | null;

@@ -1,3 +1,4 @@
+import builds from "./builds";
 import { programs } from "../support/postgres/programs";
 import { startPgBouncer } from "../support/postgres/pgbouncer";
 import { startServer } from "../support/postgres/server";
@@ -10,6 +11,7 @@ const POOL_SIZE = 20;
  * TURNS_WITHOUT_POSTGRES says why.
  */
 export default async function setup(): Promise<void> {
+  builds();
   const { env } = process;
   if (env["TURNS_WITHOUT_POSTGRES"]) return;
   try {

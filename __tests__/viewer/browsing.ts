@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { copyFileSync, existsSync } from "node:fs";
 import path from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
+import { builtOnce } from "../support/built-once";
 import { AXE, launch } from "../support/chromium";
 import { tempFile } from "../support/temp";
 
@@ -15,10 +16,14 @@ export const LIGHTHOUSE = path.join(__dirname, "graph.mjs");
 
 const env = (more: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ ...process.env, NODE_OPTIONS: "", TZ: "Europe/Berlin", ...more });
 const TSX = ["--import", "tsx"];
+/** How long a page may take on a busy machine. */
+const WAIT_MS = 60_000;
 
 /** Builds the page where `turns web` looks for it when it runs from the sources. */
 export function buildPage(): void {
-  execFileSync(process.execPath, [path.join(ROOT, "scripts", "viewer.mjs")], { cwd: ROOT, stdio: "pipe", env: env({}) });
+  const build = (): unknown =>
+    execFileSync(process.execPath, [path.join(ROOT, "scripts", "viewer.mjs")], { cwd: ROOT, stdio: "pipe", env: env({}) });
+  if (builtOnce("page", build) === undefined) build();
 }
 
 /** A database with the five threads of examples/lighthouse: in doubt, left, waiting, failed, finished. */
@@ -106,7 +111,7 @@ export async function visit(
   });
   contexts.push(context);
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(WAIT_MS);
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => {
     // What can't be had is told by the browser too: the page shows it.
@@ -139,7 +144,7 @@ export async function see(page: Page, text: string | RegExp, within = "body"): P
 }
 
 /** Waits until something holds in the page. */
-export async function until(what: string, holds: () => Promise<boolean>, ms = 20_000): Promise<void> {
+export async function until(what: string, holds: () => Promise<boolean>, ms = WAIT_MS): Promise<void> {
   const end = Date.now() + ms;
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`It never came to this: ${what}`);

@@ -10,7 +10,7 @@ import { makeThread } from "./page-world";
 
 /* A page that is left open while somebody changes, prunes, rewinds, deletes or replaces what it shows. */
 
-beforeAll(buildPage, 60_000);
+beforeAll(buildPage, 300_000);
 afterEach(async () => {
   expect(loggedErrors()).toEqual([]);
   await closeAll();

@@ -49,7 +49,7 @@ export interface Engine {
   codeOf(error: unknown): string;
   /** Whether an error says nothing about the program, so that the engine retries the whole transaction. */
   isPassing(error: unknown): boolean;
-  /** Whether a statement was ended before it was done. That says nothing about the rows either, and the same may take as long again. */
+  /** Whether a statement was stopped before it was done. That says nothing about the rows either, and the same may take as long again. */
   isCancelled?(error: unknown): boolean;
 }
 

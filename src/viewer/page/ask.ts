@@ -53,7 +53,7 @@ async function reached(address: string, how: RequestInit): Promise<Response> {
 async function answered<T>(response: Response): Promise<T> {
   const { ok, status, statusText } = response;
   const body = (await response.json().catch((error: unknown) => {
-    // The program ended while it answered: the answer is cut, and nothing is wrong with what was asked for.
+    // The program stopped while it answered. What was asked for may well be there.
     if (ok) throw new Refused(unreachable(error));
   })) as T | Failure | undefined;
   if (ok) return body as T;
