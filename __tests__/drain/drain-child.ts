@@ -4,11 +4,11 @@ import { SideEffects } from "../support/run-world";
 import { openSaver } from "../support/open-saver";
 
 /**
- * `drain-child.ts <db> <threads> <ms>`: resumes each thread, or begins it, all at once. It sends itself SIGTERM so long after the first of
- * its nodes began, and drains: another process's timer may be late. Prints what became of its threads at the end, as a line of JSON. The
- * ledger has each body of a node, and each effect.
+ * `drain-child.ts <db> <threads>`: resumes each thread, or begins it, all at once, until SIGTERM: then it drains. Prints a line of JSON when
+ * the first of its nodes begins, one with how many threads had most of their way ahead when it heard of SIGTERM, and one with what became of its
+ * threads at the end. The ledger has each body of a node, and each effect.
  */
-const [path = "", threads = "0", afterMs = "0"] = process.argv.slice(2);
+const [path = "", threads = "0"] = process.argv.slice(2);
 const ledger = new SideEffects(`${path}.ledger`);
 const saver = openSaver(path, { synchronous: "normal" });
 const State = Annotation.Root({
@@ -19,11 +19,13 @@ const say = (told: unknown): void => void process.stdout.write(`${JSON.stringify
 
 /** A server takes a while to connect to. */
 let isAtWork = false;
+const half = new Set<string>();
 const body =
   (name: string) =>
   async ({ thread }: typeof State.State) => {
-    if (!isAtWork) setTimeout(() => process.kill(process.pid, "SIGTERM"), Number(afterMs)).unref();
+    if (!isAtWork) say("at work");
     isAtWork = true;
+    if (name === "x") half.add(thread);
     ledger.happen(`${thread} ${name} begins`);
     await new Promise((resolve) => setTimeout(resolve, 60 + Math.random() * 40));
     await effect("deed", () => ledger.happen(`${thread} ${name} deed`));
@@ -54,6 +56,7 @@ const runner = new GraphRunner(graph);
 
 const told: Record<string, string> = {};
 process.once("SIGTERM", () => {
+  say({ early: Number(threads) - half.size });
   void runner.drain({ timeoutMs: 10_000 }).then((report) => say({ report }));
 });
 
