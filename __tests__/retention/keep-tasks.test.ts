@@ -357,7 +357,7 @@ test("S8.7 property: a dry prune is refused exactly where the real one is, with 
         const release = around === "running" ? await internalsOf(saver).reserve("t") : undefined;
         if (around === "rewinding") await beginRewind(saver);
         if (around === "damaged") sqlOn(path, "UPDATE langgraph_tasks SET graph_id = 'x' WHERE task_id = 'a'");
-        if (around === "closed") saver.close();
+        if (around === "closed") await (saver.close() as unknown);
         const dry = await answerOf(saver.prune({ ...asked, dryRun: true }));
         const real = await answerOf(saver.prune(asked));
         expect(dry).toEqual(real);
