@@ -83,7 +83,8 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
     const all = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table) && !(name === "plain" && hasNoRows(table)));
     const places = [...new Set(all.map(({ table, column }) => `${table}.${column}`))];
-    const chosen = points(places, 40);
+    // There each look at the whole database takes many round trips.
+    const chosen = points(places, ON_POSTGRES ? 12 : 40);
     const flips = all.filter(({ table, column }) => chosen.includes(`${table}.${column}`));
     for (const one of flips) {
       const column = `${one.table}.${one.column}`;
