@@ -66,11 +66,13 @@ describe("S9.1 verify checks the schema", () => {
     await holder.query(`BEGIN; LOCK TABLE "${schema}".langgraph_writes`);
     const pool = new Pool({ connectionString: process.env["TURNS_PG_DIRECT_URL"], options: "-c statement_timeout=300ms" });
     const hasty = new PostgresTurnSaver(pool, { schema, logger: quiet });
-    await expect(hasty.verify()).rejects.toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
-    await holder.query("ROLLBACK");
-    await hasty.close();
-    await pool.end();
-    await holder.end();
+    try {
+      await expect(hasty.verify()).rejects.toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
+    } finally {
+      await holder.end();
+      await hasty.close();
+      await pool.end();
+    }
   });
 
   test("S9.1 rows are asked about together, not each in round trips of its own", async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
 const LIMIT_MS = 300_000;
@@ -18,18 +18,24 @@ export function builtOnce(name: string, build: (folder: string) => void): string
     mkdirSync(folder);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    waitFor(done);
+    waitFor(done, `${folder}-failed`);
     return folder;
   }
-  build(folder);
+  try {
+    build(folder);
+  } catch (error) {
+    writeFileSync(`${folder}-failed`, String(error));
+    throw error;
+  }
   mkdirSync(done);
   return folder;
 }
 
-function waitFor(place: string): void {
+function waitFor(done: string, failed: string): void {
   const sleep = new Int32Array(new SharedArrayBuffer(4));
-  for (let waited = 0; !existsSync(place); waited += 100) {
-    if (waited > LIMIT_MS) throw new Error(`${place} isn't there. The suite that builds it says why.`);
+  for (let waited = 0; !existsSync(done); waited += 100) {
+    if (existsSync(failed)) throw new Error(readFileSync(failed, "utf8"));
+    if (waited > LIMIT_MS) throw new Error(`${done} isn't there after ${LIMIT_MS} ms.`);
     Atomics.wait(sleep, 0, 0, 100);
   }
 }

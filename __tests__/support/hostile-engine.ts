@@ -117,6 +117,10 @@ class HostileEngine implements StorageEngine {
     return this.#inner.isPassing(error);
   }
 
+  isCancelled(error: unknown): boolean {
+    return this.#inner.isCancelled(error);
+  }
+
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const answer = this.#last.then(() => this.#later()).then(work);
     this.#last = answer.catch(() => undefined).then(() => this.#later());
@@ -192,6 +196,10 @@ class BufferingEngine implements StorageEngine {
 
   isPassing(error: unknown): boolean {
     return this.#inner.isPassing(error);
+  }
+
+  isCancelled(error: unknown): boolean {
+    return this.#inner.isCancelled(error);
   }
 }
 

@@ -55,7 +55,7 @@ beforeAll(async () => {
   // A value of 10,000 levels can't be saved; a text of JSON can.
   await makeThread(saver, "deep", { value: deep(1_500), text: `${"[".repeat(10_000)}${"]".repeat(10_000)}` });
   await (saver.close() as unknown);
-}, 120_000);
+}, 400_000);
 afterEach(async () => {
   expect(loggedErrors()).toEqual([]);
   await closeAll();

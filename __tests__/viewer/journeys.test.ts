@@ -34,7 +34,7 @@ let original = "";
 beforeAll(async () => {
   buildPage();
   original = lighthouse();
-}, 120_000);
+}, 400_000);
 afterEach(async () => {
   await closeAll();
   expect(loggedErrors()).toEqual([]);

@@ -110,14 +110,10 @@ export function fileOf(place: string): string {
   }
 }
 
-/** How long a command that only looks waits for a server, which may be falling asleep or starting again. A saver's 30 s look like a hang. */
-const SOMEBODY_WAITS_MS = 8_000;
-
 /** Opens a database. @throws {UsageError} for a file that isn't there, if nothing may be created; {TurnsError} what opening throws */
 export async function openAt(place: string, { schema, encryption }: PlaceOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
   const settings = { logger: LOGGER, ...how, ...(encryption !== undefined && { encryption }) };
   if (isUrl(place)) {
-    if (how.readOnly === true) settings.busyTimeoutMs ??= SOMEBODY_WAITS_MS;
     const { PostgresTurnSaver } = await import("../postgres");
     const saver = PostgresTurnSaver.fromConnString(place, { ...settings, ...(schema !== undefined && { schema }) });
     await connected(saver);

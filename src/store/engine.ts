@@ -50,7 +50,7 @@ export interface Engine {
   /** Whether an error says nothing about the program, so that the engine retries the whole transaction. */
   isPassing(error: unknown): boolean;
   /** Whether a statement was stopped before it was done. That says nothing about the rows either, and the same may take as long again. */
-  isCancelled?(error: unknown): boolean;
+  isCancelled(error: unknown): boolean;
 }
 
 /** Others have changed what a transaction relied on. Nothing of it was applied; it can be tried again after reading again. */

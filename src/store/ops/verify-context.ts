@@ -235,7 +235,7 @@ export function saysNothing(engine: Engine, error: unknown): boolean {
   const meaning = engine.meaningOf(error);
   // SQLite also retries what it can't read, and that is damage.
   if (engine.isPassing(error)) return !TurnsError.is(meaning, "CHECKPOINT_CORRUPTED");
-  if (engine.isCancelled?.(error) === true || TurnsError.is(meaning, "STORE_BUSY")) return true;
+  if (engine.isCancelled(error) || TurnsError.is(meaning, "STORE_BUSY")) return true;
   // A statement may also be refused because its table is gone, and that is damage.
   return engine.codeOf(error) === "" && TurnsError.is(meaning) && UNREACHED.includes(meaning.code);
 }

@@ -105,6 +105,11 @@ export class SqliteEngine implements Engine {
     return isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");
   }
 
+  /** Nobody cancels a statement of this process. */
+  isCancelled(): boolean {
+    return false;
+  }
+
   get #inTransactions(): Commits {
     if (this.#commits === undefined) throw new Error("this connection begins no transactions of its own");
     return this.#commits;
