@@ -55,7 +55,7 @@ test.each(Array.from({ length: runs(2, 8) }, (_, index) => 40 + index * 35))(
       expect(codes).toHaveLength(THREADS);
       for (const code of codes) expect(["STORE_DRAINING", "a b c d x y"]).toContain(code);
       if (told.report !== undefined) expect(told.report).toEqual({ done: true, running: [] });
-      // A busy loop may hear of the signal late. Whoever hears of it early stops: in a later life most of the way is done.
+      // A busy loop may hear of the signal late. If it hears of it early, threads stop. In a later life most of the way is done.
       const { early = 0 } = told;
       if (lives === 0 && early > 0) expect(codes).toContain("STORE_DRAINING");
       if (lives === 0) drainedEarly += early;
