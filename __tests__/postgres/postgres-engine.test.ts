@@ -199,12 +199,33 @@ describe("PostgreSQL: a connection that is lost", () => {
       const name = newName();
       await idle();
       proxy.fate = nth(1, matches, fate);
-      const doubt = await engine.write(() => ask(INSERT, [name, "x"])).catch((error: unknown) => error as CommitInDoubt);
+      const doubt = await engine
+        .write(function* () {
+          yield* ask(INSERT, [name, "x"]);
+          // An answer: the server has the transaction's mark before COMMIT is on its way.
+          yield* ask(READ, [name], "one");
+        })
+        .catch((error: unknown) => error as CommitInDoubt);
       expect(doubt).toBeInstanceOf(CommitInDoubt);
       expect(await (doubt as CommitInDoubt).isCommitted?.()).toBe(isSaved);
       expect((await valueOf(name)) !== undefined).toBe(isSaved);
     },
   );
+
+  test("PostgreSQL: in one flight with COMMIT, which comes late: saved or refused, and never the other afterwards", async () => {
+    for (const lateBy of [0, 1, 2, 5, 20, 100, 400]) {
+      const name = newName();
+      await idle();
+      proxy.fate = nth(1, isCommit, { lateBy });
+      const doubt = await engine.write(() => ask(INSERT, [name, "x"])).catch((error: unknown) => error as CommitInDoubt);
+      expect(doubt).toBeInstanceOf(CommitInDoubt);
+      // Which of the two it is depends on who inserts the mark first: the transaction, or the one that asks what became of it.
+      const isSaved = await (doubt as CommitInDoubt).isCommitted?.();
+      expect((await valueOf(name)) !== undefined).toBe(isSaved);
+      await new Promise((done) => setTimeout(done, lateBy + 50));
+      expect((await valueOf(name)) !== undefined).toBe(isSaved);
+    }
+  });
 
   test("PostgreSQL: while it is idle: nobody notices", async () => {
     await Promise.all([valueOf("a"), valueOf("b")]);
