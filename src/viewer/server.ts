@@ -7,6 +7,7 @@ import { gunzipSync } from "node:zlib";
 import type { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
+import { firstAddresses } from "./addresses";
 import { CHANGES } from "./changes";
 import { failureOf, HttpError } from "./failures";
 import { Cursors, tellLive } from "./live";
@@ -57,6 +58,7 @@ const MOST_CONNECTIONS = 200;
 const MOST_STRANGERS = 100;
 const LONGEST_BODY = 1_000_000;
 const PATIENCE: Patience = { request: 30_000, stranger: 10_000, reading: 120_000 };
+const LONGEST_WARM_UP_MS = 1_000;
 /** How often Node looks for requests that take too long. */
 const LOOK_MS = 5_000;
 
@@ -106,8 +108,12 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
   });
   const { port: bound } = server.address() as AddressInfo;
   parts.door.port = bound;
-  // While somebody opens the link. A request that meets the same error tells it.
-  setImmediate(() => void warmUp(context, parts.closing.signal).catch(() => undefined));
+  // Before anybody has the link: a request that meets the same error tells it.
+  const isWarm = warmUp(context, parts.closing.signal).then(
+    (thread) => void (parts.firstThread = thread),
+    () => undefined,
+  );
+  await Promise.race([isWarm, new Promise((resolve) => setTimeout(resolve, LONGEST_WARM_UP_MS).unref())]);
   return {
     port: bound,
     newLink: () => `http://${ADDRESS}:${bound}/?token=${parts.door.newToken()}`,
@@ -128,6 +134,8 @@ interface Parts {
   strangers: Strangers;
   cursors: Cursors;
   closing: AbortController;
+  /** What the page shows if its address names no thread: known when the server has looked, and perhaps another one since. */
+  firstThread?: string | undefined;
 }
 
 async function handle(parts: Parts, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -161,6 +169,7 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   if (request.method === "POST") return changed(parts, request, response, pathname);
   if (request.method !== "GET") throw notAllowed(response, "GET");
   const asset = Object.hasOwn(FILES, pathname) ? FILES[pathname] : undefined;
+  if (pathname === "/") response.setHeader("Link", preloads(query, parts.firstThread));
   if (asset !== undefined) return sendFile(request, response, path.join(folder, asset[0]), asset[1]);
   parts.file.refuseOther();
   if (pathname === "/api/live") {
@@ -181,6 +190,16 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   }
   if (CHANGES.some(({ pattern }) => matched(pattern, pathname) !== undefined)) throw notAllowed(response, "POST");
   throw new HttpError(404, "NOT_FOUND", "There is nothing at this address.");
+}
+
+/** Tells the browser to ask at once for what the page's script will ask for. `crossorigin`: as `fetch` does it, with the cookie. */
+function preloads(query: URLSearchParams, firstThread: string | undefined): string[] {
+  return [
+    // What shows anything at all is sent before what the answers take.
+    "</page.css>; rel=preload; as=style",
+    "</page.js>; rel=modulepreload",
+    ...firstAddresses(query, firstThread).map((address) => `<${address}>; rel=preload; as=fetch; crossorigin`),
+  ];
 }
 
 /** @throws {HttpError} 400 */

@@ -1,7 +1,8 @@
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { ofThread } from "../addresses";
 import type { Overview, Thread, TimelineAnswer } from "../api";
-import { ofThread, useAnswer } from "./ask";
+import { useAnswer } from "./ask";
 import { OpenDialog, outcome, server } from "./dialogs";
 import { Found } from "./found";
 import { GraphKey, GraphView } from "./graph";

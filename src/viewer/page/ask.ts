@@ -107,11 +107,3 @@ export function useAnswer<T>(
   const before = address === null ? undefined : known.get(address);
   return { data: before?.tick === tick ? (before.data as T) : undefined, problem: undefined };
 }
-
-/** The address of something about a thread. */
-export const ofThread = (thread: string, what = "", given: Record<string, string | number | undefined> = {}): string => {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, String(value));
-  const text = query.toString();
-  return `/api/threads/${encodeURIComponent(thread)}${what === "" ? "" : `/${what}`}${text === "" ? "" : `?${text}`}`;
-};

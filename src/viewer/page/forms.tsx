@@ -1,7 +1,7 @@
 import type { VNode } from "preact";
 import { useId, useState } from "preact/hooks";
+import { ofThread } from "../addresses";
 import type { ResolveRequest, RewindPlan, Rewinds, ShownEffect, Thread } from "../api";
-import { ofThread } from "./ask";
 import { Change } from "./dialogs";
 import { Json } from "./json";
 import { placeNow } from "./place";

@@ -1,8 +1,9 @@
 import { Graph as Layout, layout } from "@dagrejs/dagre";
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
+import { ofThread } from "../addresses";
 import type { Graph, GraphEdge, GraphNode } from "../api";
-import { ofThread, useAnswer } from "./ask";
+import { useAnswer } from "./ask";
 import { go, usePlace } from "./place";
 import { Copy, Pill, Text } from "./text";
 import { Loading, Trouble } from "./trouble";

@@ -1,6 +1,6 @@
 import type { VNode } from "preact";
+import { ofThread } from "../addresses";
 import type { Sentence, Thread } from "../api";
-import { ofThread } from "./ask";
 import { allows, open, outcome, server } from "./dialogs";
 import { AnswerDialog, ResumeDialog } from "./forms";
 import { go, usePlace } from "./place";

@@ -1,7 +1,8 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { ofThread } from "../addresses";
 import type { ChatMessage, Messages, ToolCall } from "../api";
-import { ask, ofThread, type Problem, useAnswer } from "./ask";
+import { ask, type Problem, useAnswer } from "./ask";
 import { go, usePlace } from "./place";
 import { Value } from "./shown";
 import { LongText, Pill, Text } from "./text";

@@ -1,6 +1,7 @@
 import type { VNode } from "preact";
+import { ofThread } from "../addresses";
 import type { RewindPlan, Rewinds, Thread } from "../api";
-import { ofThread, useAnswer } from "./ask";
+import { useAnswer } from "./ask";
 import { allows, open } from "./dialogs";
 import { Choice, RewindDialog, TakeBackDialog } from "./forms";
 import { go, usePlace } from "./place";

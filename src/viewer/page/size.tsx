@@ -1,6 +1,7 @@
 import type { VNode } from "preact";
+import { ofThread } from "../addresses";
 import type { Channels, Tokens } from "../api";
-import { ofThread, useAnswer } from "./ask";
+import { useAnswer } from "./ask";
 import { go } from "./place";
 import { Text } from "./text";
 import { Loading, Trouble } from "./trouble";

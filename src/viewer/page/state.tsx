@@ -1,6 +1,7 @@
 import type { VNode } from "preact";
+import { ofThread } from "../addresses";
 import type { Blame, BlameAnswer, State, StateChannel } from "../api";
-import { ofThread, useAnswer } from "./ask";
+import { useAnswer } from "./ask";
 import { go, hrefOf, placeNow, usePlace } from "./place";
 import { Value } from "./shown";
 import { Ago, Text } from "./text";

@@ -1,5 +1,6 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
+import { FIRST_THREADS, listAddress } from "../addresses";
 import type { ListedThread, ThreadList, ThreadState } from "../api";
 import { ask, useAnswer } from "./ask";
 import { go, hrefOf, toThread, usePlace } from "./place";
@@ -28,17 +29,7 @@ const SORTS = [
   ["id", "by name"],
 ] as const;
 
-const PAGE = 100;
 const ROW = 56;
-
-export const listAddress = (
-  place: { search?: string | undefined; status?: string | undefined; sort?: string | undefined },
-  limit: number,
-): string => {
-  const query = new URLSearchParams({ limit: String(limit) });
-  for (const name of ["search", "status", "sort"] as const) if (place[name]) query.set(name, place[name]);
-  return `/api/threads?${query.toString()}`;
-};
 
 /** In the order in which they are on the screen: those that need somebody come first. */
 export const inOrder = (threads: readonly ListedThread[]): ListedThread[] => [
@@ -64,12 +55,12 @@ async function allOf(address: string, signal: AbortSignal): Promise<ThreadList> 
 
 export function useThreads(tick: number): { list: ThreadList | undefined; problem: VNode | null; more: () => void } {
   const place = usePlace();
-  const [limit, setLimit] = useState(PAGE);
+  const [limit, setLimit] = useState(FIRST_THREADS);
   const { data, problem } = useAnswer<ThreadList>(listAddress(place, limit), tick, allOf);
   return {
     list: data,
     problem: problem === undefined ? null : <Trouble problem={problem} />,
-    more: () => setLimit(limit + 2 * PAGE),
+    more: () => setLimit(limit + 2 * FIRST_THREADS),
   };
 }
 

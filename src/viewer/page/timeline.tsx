@@ -1,5 +1,6 @@
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
+import { FIRST_ATTEMPTS } from "../addresses";
 import type { Bar, Death, Lane, TimelineAnswer, TimelineTask } from "../api";
 import { ask } from "./ask";
 import { go, usePlace } from "./place";
@@ -10,8 +11,7 @@ import { Rows } from "./virtual";
 import { clock, duration, now, plural, short, utc } from "./words";
 
 /** How many attempts the timeline shows; earlier ones are added when asked for. */
-export const FIRST_PAGE = 200;
-export const shownAttempts = store(FIRST_PAGE);
+export const shownAttempts = store(FIRST_ATTEMPTS);
 
 /** The server gives so many at once. */
 const MOST_AT_ONCE = 2_000;

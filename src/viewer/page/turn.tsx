@@ -1,7 +1,8 @@
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { ofThread } from "../addresses";
 import type { Bar, Diff, Thread, TurnAnswer } from "../api";
-import { ofThread, useAnswer } from "./ask";
+import { useAnswer } from "./ask";
 import { DiffBlock } from "./diff";
 import { allows, open } from "./dialogs";
 import { Effects, isInDoubt } from "./effects";

@@ -11,20 +11,27 @@ export function toggleUtc(): void {
 export const now = store(Date.now());
 setInterval(() => now.set(Date.now()), 10_000);
 
-const zone = (): { timeZone?: string } => (utc.get() ? { timeZone: "UTC" } : {});
+/** Making one takes as long as formatting a hundred times. */
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatted(at: string | number, kind: string, options: Intl.DateTimeFormatOptions): string {
+  const zone = utc.get() ? "UTC" : undefined;
+  const key = `${kind} ${zone}`;
+  let format = formats.get(key);
+  if (format === undefined) formats.set(key, (format = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone })));
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? "Invalid Date" : format.format(date);
+}
+
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
 
 /** `03:44:02`, with milliseconds if asked for. */
 export function clock(at: string | number, digits: 0 | 1 | 3 = 0): string {
-  const fraction = digits === 0 ? {} : { fractionalSecondDigits: digits };
-  return new Date(at).toLocaleTimeString("en-GB", {
-    ...{ hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    ...fraction,
-    ...zone(),
-  });
+  return formatted(at, `clock ${digits}`, { ...TIME, ...(digits > 0 && { fractionalSecondDigits: digits }) });
 }
 
 export function day(at: string | number): string {
-  return new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", ...zone() });
+  return formatted(at, "day", { day: "numeric", month: "short", year: "numeric" });
 }
 
 /** `23 Nov 2026, 03:44:02.120 UTC` */
@@ -67,7 +74,8 @@ export function bytes(count: number): string {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }
 
-export const count = (number: number): string => number.toLocaleString("en-US").replaceAll(",", " ");
+const numbers = new Intl.NumberFormat("en-US");
+export const count = (number: number): string => numbers.format(number).replaceAll(",", " ");
 
 /** `41k`, `1.2M` */
 export function short(number: number): string {

@@ -1,0 +1,37 @@
+/** How many threads the list shows at first, and how many attempts the timeline. */
+export const FIRST_THREADS = 100;
+export const FIRST_ATTEMPTS = 200;
+
+const queried = (path: string, given: Readonly<Record<string, string | number | undefined>>): string => {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, String(value));
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+};
+
+/** The address of something about a thread. */
+export const ofThread = (thread: string, what = "", given: Record<string, string | number | undefined> = {}): string =>
+  queried(`/api/threads/${encodeURIComponent(thread)}${what === "" ? "" : `/${what}`}`, given);
+
+/** The address of the list of threads. */
+export const listAddress = (
+  { search, status, sort }: { search?: string | undefined; status?: string | undefined; sort?: string | undefined },
+  limit: number,
+): string =>
+  queried("/api/threads", { limit, search: search || undefined, status: status || undefined, sort: sort || undefined });
+
+/**
+ * What the page asks for first. The server names it together with the page, so that the answers are on their way while
+ * the page's script is read.
+ *
+ * @param place the query of the page's address
+ * @param first the thread that the page shows if its address has none; undefined if that isn't known
+ */
+export function firstAddresses(place: URLSearchParams, first?: string): string[] {
+  const given = (name: string): string | undefined => place.get(name) ?? undefined;
+  const [search, status, sort] = [given("search"), given("status"), given("sort")];
+  const isWholeList = !search && !status && !sort;
+  const thread = given("thread") ?? (isWholeList ? first : undefined);
+  const ofIt = thread === undefined ? [] : [ofThread(thread), ofThread(thread, "timeline", { limit: FIRST_ATTEMPTS })];
+  return ["/api/overview", listAddress({ search, status, sort }, FIRST_THREADS), ...ofIt];
+}
