@@ -56,7 +56,8 @@ module.exports = {
     {
       name: "the-page-is-built-apart",
       severity: "error",
-      comment: "The page of `turns web` runs in a browser: of the rest it knows addresses, the types of the answers, and two libraries.",
+      comment:
+        "The page of `turns web` runs in a browser: of the rest it knows addresses, the types of the answers, and two libraries.",
       from: { path: "^src/viewer/page/" },
       to: { path: ".", pathNot: "^src/viewer/(page/|(addresses|api)\\.ts$)|node_modules/(preact|@dagrejs/dagre)/" },
     },

@@ -37,6 +37,36 @@ async function pageOn(file: string, threadId: string): Promise<Page> {
   return page;
 }
 
+describeInBrowser("S10.2 a page that is opened", () => {
+  it("S10.2 asks for each of its first answers once: what the server names beside the page is what the script takes", async () => {
+    const served = await turnsWeb(await threads("a", "b c"));
+    const page = await visit(served);
+    await see(page, "live", "header");
+    for (const query of ["", "?thread=b+c", "?thread=a&status=finished&sort=created&search=a", "?thread=a&view=graph"]) {
+      const asked: string[] = [];
+      const hear = (request: { url(): string }): void => void asked.push(new URL(request.url()).pathname);
+      page.on("request", hear);
+      await page.goto(`${served.origin}/${query}`);
+      await page.locator("main h1").waitFor();
+      await see(page, "live", "header");
+      page.off("request", hear);
+      const named = await page.evaluate(() =>
+        performance
+          .getEntriesByType("resource")
+          .filter((entry) => (entry as { initiatorType?: string }).initiatorType === "link")
+          .map(({ name }) => new URL(name).pathname),
+      );
+      const first = [
+        "/api/overview",
+        "/api/threads",
+        ...(query === "" ? [] : [`/api/threads/${query.includes("+") ? "b%20c" : "a"}`]),
+      ];
+      expect(named).toEqual(expect.arrayContaining(first));
+      for (const address of first) expect(asked.filter((one) => one === address)).toEqual([address]);
+    }
+  });
+});
+
 describeInBrowser("S10.2 a page that is left open", () => {
   it("S10.2 says that its turn is gone when the thread is rewound, and shows what is there", async () => {
     const file = await threads("a");

@@ -138,6 +138,23 @@ test("S10.5 every answer has a strict policy, isn't stored, and allows no other 
   expect(Object.keys(preflight.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
 });
 
+test("S10.2 S10.5 the page names what its script asks for first, and no address breaks out of that header", async () => {
+  const thread = 'a>; rel=preload, </evil>\r\n"';
+  const { headers } = await world.ask(`/?thread=${encodeURIComponent(thread)}&sort=turns`);
+  const named = String(headers["link"]).split(", ");
+  expect(named).toEqual([
+    "</page.css>; rel=preload; as=style",
+    "</page.js>; rel=modulepreload",
+    ...[
+      "/api/overview",
+      "/api/threads?limit=100&sort=turns",
+      `/api/threads/${encodeURIComponent(thread)}`,
+      `/api/threads/${encodeURIComponent(thread)}/timeline?limit=200`,
+    ].map((address) => `<${address}>; rel=preload; as=fetch; crossorigin`),
+  ]);
+  expect((await world.ask("/api/overview")).headers).not.toHaveProperty("link");
+});
+
 test("S10.5 no path leads to a file that isn't the page's", async () => {
   const paths = [
     ...["/../package.json", "/..%2fpackage.json", "/%2e%2e/package.json", "/page.js/../../package.json", "//etc/passwd"],

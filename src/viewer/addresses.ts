@@ -22,16 +22,14 @@ export const listAddress = (
 
 /**
  * What the page asks for first. The server names it together with the page, so that the answers are on their way while
- * the page's script is read.
+ * the page's script is read. Nothing but what the page surely asks for at once: a browser keeps an answer until it's asked for.
  *
  * @param place the query of the page's address
- * @param first the thread that the page shows if its address has none; undefined if that isn't known
  */
-export function firstAddresses(place: URLSearchParams, first?: string): string[] {
+export function firstAddresses(place: URLSearchParams): string[] {
   const given = (name: string): string | undefined => place.get(name) ?? undefined;
   const [search, status, sort] = [given("search"), given("status"), given("sort")];
-  const isWholeList = !search && !status && !sort;
-  const thread = given("thread") ?? (isWholeList ? first : undefined);
+  const thread = given("thread");
   const ofIt = thread === undefined ? [] : [ofThread(thread), ofThread(thread, "timeline", { limit: FIRST_ATTEMPTS })];
   return ["/api/overview", listAddress({ search, status, sort }, FIRST_THREADS), ...ofIt];
 }

@@ -21,7 +21,6 @@ import { firstLine, inBrief, listed, plural, shellWord } from "../inspection/wor
 import { internalsOf } from "../internals";
 import type { Rewind } from "../rewind/rewinds";
 import { isId } from "../system";
-import { FIRST_THREADS } from "./addresses";
 import type * as Api from "./api";
 import { HttpError } from "./failures";
 
@@ -135,21 +134,15 @@ async function overviewAnswer({ saver, graph, write, theme, version, isFile }: C
   };
 }
 
-/**
- * Answers what the first screen asks for, so that its modules are loaded and its rows are in the cache.
- *
- * @returns the thread that the page shows first, as it was now; undefined if there is none
- */
-export async function warmUp(context: Context, signal: AbortSignal): Promise<string | undefined> {
+/** Answers what the first screen asks for, so that its modules are loaded and its rows are in the cache. */
+export async function warmUp(context: Context, signal: AbortSignal): Promise<void> {
   const asked = { params: {}, query: new URLSearchParams(), signal };
   await overviewAnswer(context);
-  const { threads } = await threadsAnswer(context, { ...asked, query: new URLSearchParams({ limit: String(FIRST_THREADS) }) });
-  const first = threads.find(({ needsYou }) => needsYou) ?? threads[0];
-  if (first === undefined || signal.aborted) return undefined;
+  const [first] = (await threadsAnswer(context, asked)).threads;
+  if (first === undefined || signal.aborted) return;
   const thread = { ...asked, params: { id: first.threadId } };
   await threadAnswer(context, thread);
   await timelineAnswer(context, thread);
-  return first.threadId;
 }
 
 const SORTS: readonly ThreadSort[] = ["activity", "created", "turns", "id"];

@@ -109,10 +109,7 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
   const { port: bound } = server.address() as AddressInfo;
   parts.door.port = bound;
   // Before anybody has the link: a request that meets the same error tells it.
-  const isWarm = warmUp(context, parts.closing.signal).then(
-    (thread) => void (parts.firstThread = thread),
-    () => undefined,
-  );
+  const isWarm = warmUp(context, parts.closing.signal).catch(() => undefined);
   await Promise.race([isWarm, new Promise((resolve) => setTimeout(resolve, LONGEST_WARM_UP_MS).unref())]);
   return {
     port: bound,
@@ -134,8 +131,6 @@ interface Parts {
   strangers: Strangers;
   cursors: Cursors;
   closing: AbortController;
-  /** What the page shows if its address names no thread: known when the server has looked, and perhaps another one since. */
-  firstThread?: string | undefined;
 }
 
 async function handle(parts: Parts, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -169,7 +164,7 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   if (request.method === "POST") return changed(parts, request, response, pathname);
   if (request.method !== "GET") throw notAllowed(response, "GET");
   const asset = Object.hasOwn(FILES, pathname) ? FILES[pathname] : undefined;
-  if (pathname === "/") response.setHeader("Link", preloads(query, parts.firstThread));
+  if (pathname === "/") response.setHeader("Link", preloads(query));
   if (asset !== undefined) return sendFile(request, response, path.join(folder, asset[0]), asset[1]);
   parts.file.refuseOther();
   if (pathname === "/api/live") {
@@ -193,12 +188,12 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
 }
 
 /** Tells the browser to ask at once for what the page's script will ask for. `crossorigin`: as `fetch` does it, with the cookie. */
-function preloads(query: URLSearchParams, firstThread: string | undefined): string[] {
+function preloads(query: URLSearchParams): string[] {
   return [
     // What shows anything at all is sent before what the answers take.
     "</page.css>; rel=preload; as=style",
     "</page.js>; rel=modulepreload",
-    ...firstAddresses(query, firstThread).map((address) => `<${address}>; rel=preload; as=fetch; crossorigin`),
+    ...firstAddresses(query).map((address) => `<${address}>; rel=preload; as=fetch; crossorigin`),
   ];
 }
 

@@ -27,7 +27,7 @@ const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
 
 /** `03:44:02`, with milliseconds if asked for. */
 export function clock(at: string | number, digits: 0 | 1 | 3 = 0): string {
-  return formatted(at, `clock ${digits}`, { ...TIME, ...(digits > 0 && { fractionalSecondDigits: digits }) });
+  return formatted(at, `clock ${digits}`, { ...TIME, ...(digits !== 0 && { fractionalSecondDigits: digits }) });
 }
 
 export function day(at: string | number): string {
