@@ -213,6 +213,24 @@ describe("S2.1 prune", () => {
     expect((await shop.graph.getState(at())).values).toEqual(values);
   });
 
+  test("S2.1 behind each batch of a prune, all that is left reads as before", async () => {
+    const shop = open({ frequency: 0 });
+    await shop.run(3);
+    const before = await shop.everything();
+    const roots = new Set([(await shop.roots()).length]);
+    for (let rounds = 0; (await shop.roots()).length > 1 && rounds < 100; rounds += 1) {
+      const { signal } = new AbortController();
+      let asked = 0;
+      // It's asked at the beginning, and before each batch.
+      Object.defineProperty(signal, "aborted", { get: () => (asked += 1) > 2 });
+      await shop.saver.prune({ threadId: THREAD, keepLast: 1, batchSize: 1, signal });
+      expectSame(before, await shop.everything());
+      roots.add((await shop.roots()).length);
+    }
+    expect([...roots].at(-1)).toBe(1);
+    expect(roots.size).toBeGreaterThan(5);
+  });
+
   test("S2.1 a prune that was killed leaves a whole thread, and the next one finishes", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(10);

@@ -608,6 +608,8 @@ export type PruneWish = ({ kind: "criteria" } & PruneCriteria) | { kind: "runs";
 /** Rows, by seq, that are removed together. */
 export interface PruneUnit {
   isCheckpoint: boolean;
+  /** What follows belongs to another root. A root reads as before only with all checkpoints of its subgraphs. */
+  isLast: boolean;
   snapshots: readonly number[];
   writes: readonly number[];
   turns: readonly number[];

@@ -10,8 +10,8 @@ import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, p
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
 
 /**
- * Plans what to remove from a thread. Any first part of the plan can be removed alone: a subgraph's checkpoints come before the
- * root's they belong to.
+ * Plans what to remove from a thread. A first part of the plan can be removed alone if its last unit is the last of a root's: a
+ * root reads as before only with all checkpoints of its subgraphs. Those come before it.
  *
  * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for that rewind, so its target must stay reachable. A rewind
  *   that begins after planning changes the stamp, and the plan is made again
@@ -33,8 +33,9 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   yield* addDeltaAncestors(session, facts, kept);
   const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
   const floor = floorOf(facts, kept, facts.prunedSeq);
-  const units = (yield* inOrder(places, going)).map(([at, stored]): PruneUnit => ({
+  const units = (yield* inOrder(places, going)).map(({ at, stored, isLast }): PruneUnit => ({
     isCheckpoint: true,
+    isLast,
     snapshots: stored.versions.filter(({ archived }) => archived === undefined).map(({ seq }) => seq),
     writes: facts.writes.get(at) ?? [],
     turns: facts.turns.get(at) ?? [],
@@ -50,14 +51,21 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   };
 }
 
-function* inOrder(places: Places, going: readonly [string, Stored][]): Program<readonly [string, Stored][]> {
-  if (going.length < 2) return going;
+/** @returns `isLast`: what follows belongs to another root */
+function* inOrder(
+  places: Places,
+  going: readonly [string, Stored][],
+): Program<{ at: string; stored: Stored; isLast: boolean }[]> {
   const rootSeqs = new Map<Stored, number>();
   for (const [, stored] of going) rootSeqs.set(stored, firstSeq((yield* places.rootOf(stored)) ?? stored));
-  return going.toSorted(([, left], [, right]) => {
+  const sorted = going.toSorted(([, left], [, right]) => {
     const byRoot = (rootSeqs.get(left) as number) - (rootSeqs.get(right) as number);
     if (byRoot !== 0) return byRoot;
     return Number(left.ns === "") - Number(right.ns === "") || firstSeq(left) - firstSeq(right);
+  });
+  return sorted.map(([at, stored], index) => {
+    const next = sorted[index + 1];
+    return { at, stored, isLast: next === undefined || rootSeqs.get(next[1]) !== rootSeqs.get(stored) };
   });
 }
 
@@ -89,8 +97,8 @@ function strays(facts: PruneFacts, floor: number): PruneUnit[] {
   const ofNobody = (rows: ReadonlyMap<string, readonly number[]>): number[] =>
     [...rows].filter(([at]) => !facts.checkpoints.has(at)).flatMap(([, seqs]) => seqs.filter((seq) => seq < floor));
   return [
-    ...ofNobody(facts.writes).map((seq) => ({ isCheckpoint: false, snapshots: [], writes: [seq], turns: [] })),
-    ...ofNobody(facts.turns).map((seq) => ({ isCheckpoint: false, snapshots: [], writes: [], turns: [seq] })),
+    ...ofNobody(facts.writes).map((seq) => ({ isCheckpoint: false, isLast: true, snapshots: [], writes: [seq], turns: [] })),
+    ...ofNobody(facts.turns).map((seq) => ({ isCheckpoint: false, isLast: true, snapshots: [], writes: [], turns: [seq] })),
   ];
 }
 

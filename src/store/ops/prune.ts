@@ -46,7 +46,7 @@ export function* prunePlan(session: Session, threadId: string, wish: PruneWish):
  * Removes the first units of a plan. If the thread has changed since the plan was made, it plans again, so that rows that
  * somebody needs by now stay.
  *
- * @param limit how many units at most
+ * @param limit how many units at most; those of one root are removed together, however many they are
  * @returns what was removed, and what is left of the plan
  */
 export function* pruneBatch(
@@ -58,7 +58,7 @@ export function* pruneBatch(
   const key = yield* threadKey(session, plan.threadId);
   if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
   const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, wish);
-  const units = current.units.slice(0, limit);
+  const units = firstUnits(current.units, limit);
   yield* keepTokens(
     session,
     key,
@@ -82,8 +82,15 @@ export function* pruneBatch(
     prunedSeq: Math.max(key.row.prunedSeq, current.floor),
     unswept: key.row.unswept + units.length + current.archives.length,
   });
-  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: key.stamp };
+  const rest = { ...current, units: current.units.slice(units.length), archives: [], stamp: key.stamp };
   return { removed: countsOf(units), rest };
+}
+
+/** A crash behind them leaves no root without the checkpoints of its subgraphs. */
+function firstUnits(units: readonly PruneUnit[], limit: number): readonly PruneUnit[] {
+  let end = Math.min(limit, units.length);
+  while (end > 0 && end < units.length && units[end - 1]?.isLast === false) end += 1;
+  return units.slice(0, end);
 }
 
 export function countsOf(units: readonly PruneUnit[]): PruneCounts {
