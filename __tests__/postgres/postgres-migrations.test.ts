@@ -157,6 +157,30 @@ test("PostgreSQL: a migration that fails leaves the schema as it was; the next o
   await pool.end();
 });
 
+/** As on a database whose tables are huge: each migration takes longer than the role's limits and the saver's patience allow. */
+test("S9.5 PostgreSQL: a migration may take longer than any timeout, and those who wait for it too", async () => {
+  const limits = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"].map((name) => `-c ${name}=200`);
+  const pool = new Pool({ connectionString: process.env["TURNS_PG_DIRECT_URL"], options: limits.join(" ") });
+  const place = { database: "test", schema: newSchema() };
+  const slow = ["one", "two"].map((name, at): Migration => {
+    const sql = `CREATE TABLE :"schema".${name} (id int);\nSELECT pg_sleep(1);\n`;
+    return { version: at + 1, name, sql };
+  });
+  const migrated = async (): Promise<void> => {
+    const connection = await Connection.from(pool, 10_000, 500);
+    try {
+      await migratePostgres(connection, place, slow);
+    } finally {
+      connection.release();
+    }
+  };
+  await Promise.all([migrated(), migrated(), migrated()]);
+  expect((await client.query(`SELECT FROM "${place.schema}".langgraph_migrations`)).rowCount).toBe(2);
+  // The limits end with the transaction.
+  expect((await pool.query("SHOW statement_timeout")).rows).toEqual([{ statement_timeout: "200ms" }]);
+  await pool.end();
+});
+
 test("PostgreSQL: a schema may have a name with dollar signs, quotes and ends of statements", async () => {
   for (const schema of ["tenant$1", "a$&b", "x;\n", "a'b", 'a"b', "a.b", "what?", "--a", "a\\b", "ü 😀"]) {
     const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });

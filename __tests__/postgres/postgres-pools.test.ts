@@ -128,3 +128,20 @@ test("S9.3 PostgreSQL: a pool of pg-native is refused in plain words", async () 
     message: expect.stringMatching(/pg-native, which can't send statements in one piece.*Pass a Pool that pg exports itself/s),
   });
 });
+
+test("S9.3 PostgreSQL: any number of savers on one pool have one listener together, and the last one that closes removes it", async () => {
+  const pool = pooled({ max: 2 });
+  const listeners = (): number[] => [pool.listenerCount("error"), pool.listenerCount("connect")];
+  const before = listeners();
+  const savers = Array.from({ length: 15 }, () => opened(pool));
+  await Promise.all(savers.map((saver, at) => save(saver, `many ${at}`)));
+  const together = before.map((count) => count + 1);
+  expect(listeners()).toEqual(together);
+  await Promise.all(savers.slice(1).map((saver) => saver.close()));
+  expect(listeners()).toEqual(together);
+  await savers[0]!.close();
+  expect(listeners()).toEqual(before);
+  const again = opened(pool);
+  await save(again, "many and one more");
+  expect(listeners()).toEqual(together);
+});

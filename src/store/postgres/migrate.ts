@@ -23,6 +23,13 @@ const HAS_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
 const HAS_TABLE = "SELECT 1 FROM pg_catalog.pg_class WHERE oid = to_regclass($1)";
 const TAKEN =
   "SELECT 1 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2";
+/**
+ * For this transaction alone: on a huge table a migration takes longer than a role's limits, and so does waiting for the process that
+ * migrates. A process that stops in the middle holds nobody up for more than a minute.
+ */
+const LIMITS = `SELECT set_config(name, CASE name WHEN 'idle_in_transaction_session_timeout' THEN '60s' ELSE '0' END, true)
+  FROM pg_catalog.pg_settings
+  WHERE name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')`;
 const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
 function versionsTable(schema: string): string {
@@ -57,7 +64,8 @@ export async function migrate(
 async function migrateOnce(connection: Connection, place: Place, migrations: readonly Migration[]): Promise<void> {
   await ask(connection, BEGIN);
   try {
-    await ask(connection, { text: LOCK, values: [`langgraph-checkpoint-turns ${place.schema}`] });
+    await ask(connection, { text: LIMITS });
+    await ask(connection, { text: LOCK, values: [`langgraph-checkpoint-turns ${place.schema}`] }, true);
     const applied = await checkedVersion(connection, place, migrations);
     // Asking first, because CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even where it does nothing.
     if ((await ask(connection, { text: HAS_SCHEMA, values: [place.schema] })).length === 0) {
@@ -99,7 +107,7 @@ export function migrationSql(schema: string): string {
 async function apply(connection: Connection, schema: string, migration: Migration): Promise<void> {
   await ask(connection, record(schema, migration));
   // A schema's name may look like the end of a statement.
-  for (const sql of statementsOf(migration.sql)) await ask(connection, { text: sqlIn(schema, { sql }) });
+  for (const sql of statementsOf(migration.sql)) await ask(connection, { text: sqlIn(schema, { sql }) }, true);
 }
 
 function record(schema: string, migration: Migration): { text: string; values: string[] } {
@@ -151,9 +159,9 @@ async function checkedVersion(connection: Connection, place: Place, migrations: 
   return applied;
 }
 
-/** @throws the server's error */
-async function ask(connection: Connection, query: Query): Promise<readonly unknown[][]> {
-  const [answer] = await connection.send([query]);
+/** @param isPatient the server may take as long as it wants. @throws the server's error */
+async function ask(connection: Connection, query: Query, isPatient = false): Promise<readonly unknown[][]> {
+  const [answer] = await connection.send([query], isPatient);
   if (answer === undefined || "error" in answer) throw answer?.error as Error;
   return answer.rows;
 }

@@ -20,23 +20,44 @@ export function nameOfDatabase(source: string | PgPool, schema: string): string 
 /** Taken at load, so that a user's fake timers can't stop it. */
 const soon = setImmediate;
 
+type OnError = (error: Error) => void;
+
+/** The savers of a pool share its listeners, because Node warns of more than ten. */
+const heard = new WeakMap<PgPool, { savers: Set<OnError>; stop: () => void }>();
+
 /**
  * Listens to the errors of connections that nobody uses: without a listener, one that the server closes would end the process. A
  * server may also close a connection in the same moment as it accepts it, before the one who waits for it can listen.
  *
  * @returns stops listening
  */
-export function listenTo(pool: PgPool, onError: (error: Error) => void): () => void {
-  const onConnected = (client: PgClient): void => {
-    client.on("error", onError);
-    soon(() => client.removeListener("error", onError));
-  };
-  pool.on("error", onError);
-  pool.on("connect", onConnected);
+export function listenTo(pool: PgPool, onError: OnError): () => void {
+  const { savers, stop } = heard.get(pool) ?? listenTogether(pool);
+  savers.add(onError);
   return () => {
-    pool.removeListener("error", onError);
+    if (savers.delete(onError) && savers.size === 0) stop();
+  };
+}
+
+function listenTogether(pool: PgPool) {
+  const savers = new Set<OnError>();
+  const tell = (error: Error): void => {
+    for (const onError of savers) onError(error);
+  };
+  const onConnected = (client: PgClient): void => {
+    client.on("error", tell);
+    soon(() => client.removeListener("error", tell));
+  };
+  pool.on("error", tell);
+  pool.on("connect", onConnected);
+  const stop = (): void => {
+    heard.delete(pool);
+    pool.removeListener("error", tell);
     pool.removeListener("connect", onConnected);
   };
+  const shared = { savers, stop };
+  heard.set(pool, shared);
+  return shared;
 }
 
 const IS_URL = /^(postgres|postgresql|socket):\/\/|^\//;
