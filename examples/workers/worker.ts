@@ -47,12 +47,14 @@ const graph = new StateGraph(State)
   .addEdge("pack", END)
   .compile({ checkpointer: saver });
 
-const runner = new GraphRunner(graph, { graphId: "orders", nodes: { pack: { idempotent: true } } });
+// Both nodes may run again: all that `pay` does is its effect, and packing twice does no harm.
+const nodes = { pay: { idempotent: true }, pack: { idempotent: true } };
+const runner = new GraphRunner(graph, { graphId: "orders", nodes });
 process.once("SIGTERM", () => void runner.drain({ timeoutMs: 5_000 }));
 
 const own = threads.split(",").filter((thread) => thread !== "");
 const begun = Promise.allSettled(own.map((threadId) => runner.invoke({ order: threadId }, { threadId })));
-process.stdout.write(`${name} is up\n`);
+console.log(name, "is up");
 for await (const report of runner.recoveries({ everyMs: 500, concurrency: 8 })) {
   for (const { threadId } of report.resumed) note(`${name}: took over ${threadId}`);
 }
