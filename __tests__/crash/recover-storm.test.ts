@@ -13,7 +13,7 @@ const WORKERS = 3;
 const EACH = STORM_MS > 0 ? 60 : 8;
 const KILLS = STORM_MS > 0 ? Infinity : 4;
 /** How many nodes and effects a worker gets to do before it is killed, at most. */
-const STEPS_MAX = 60;
+const STEPS_MAX = STORM_MS > 0 ? 24 : 60;
 const NODES = ["a", "b", "c", "d"];
 /** A busy machine may take this much longer to bring the threads of a round to their end. */
 const ROUND_MS = 240_000 + 4 * STORM_MS;

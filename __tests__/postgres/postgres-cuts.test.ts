@@ -3,6 +3,7 @@ import { effect, GraphRunner, TurnsError } from "langgraph-checkpoint-turns";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { LONG, points } from "../support/lane";
 import { schemaAt } from "../support/open-saver";
+import { isCommit, isCommitAnswer, type Message } from "../support/postgres/messages";
 import { type Fate, nth, PostgresProxy } from "../support/postgres/proxy";
 import { quiet } from "../support/s1-tools";
 
@@ -12,8 +13,10 @@ import { quiet } from "../support/s1-tools";
  */
 const FATES: readonly Fate[] = ["cut", "cut-after", { delay: 40 }, { lateBy: 60 }];
 const SOME = Number(process.env["TURNS_CUTS"] ?? 16);
-/** The saver waits half a minute for an answer, so these run side by side, in the long lane alone. */
-const FROZEN = 120;
+/** The saver waits half a minute for an answer, so these run side by side, in the long lane alone. `TURNS_FROZEN=10000`: at every message. */
+const FROZEN = Number(process.env["TURNS_FROZEN"] ?? 120);
+/** How many savers wait at the same time. */
+const SIDE_BY_SIDE = 30;
 const NAMES = ["a", "a-0", "b", "c", "c-0", "c-1", "d"];
 const TURNS = 8;
 const schema = schemaAt("cuts");
@@ -25,9 +28,9 @@ interface Lane {
   saver: PostgresTurnSaver;
 }
 
-async function newLane(): Promise<Lane> {
+async function newLane(busyTimeoutMs = 5_000): Promise<Lane> {
   const proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
-  const saver = PostgresTurnSaver.fromConnString(proxy.url, { schema, logger: quiet, busyTimeoutMs: 5_000 });
+  const saver = PostgresTurnSaver.fromConnString(proxy.url, { schema, logger: quiet, busyTimeoutMs });
   lanes.push({ proxy, saver });
   await saver.setup();
   return { proxy, saver };
@@ -63,15 +66,19 @@ function graphOf(saver: PostgresTurnSaver, ledger: string[]) {
     .compile({ checkpointer: saver });
 }
 
-/** @returns what is wrong after a run during which the n-th message met its fate; how often it had to be resumed */
-async function trial({ proxy, saver }: Lane, number: number, fate: Fate, attached: boolean) {
-  const threadId = `${number} ${JSON.stringify(fate)} ${attached}`;
+type Matches = (message: Message) => boolean;
+const anyMessage: Matches = () => true;
+const aboutCommit: Matches = (message) => isCommit(message) || isCommitAnswer(message);
+
+/** @returns what is wrong after a run during which the n-th message that matches met its fate; how often it had to be resumed */
+async function trial({ proxy, saver }: Lane, number: number, fate: Fate, attached: boolean, matches = anyMessage) {
+  const threadId = `${matches.name} ${number} ${JSON.stringify(fate)} ${attached}`;
   const ledger: string[] = [];
   const graph = graphOf(saver, ledger);
   const runner = new GraphRunner(graph);
   const config = { configurable: { thread_id: threadId } };
   let struck = "";
-  const strike = nth(number, () => true, fate);
+  const strike = nth(number, matches, fate);
   proxy.fate = (message) => {
     const itsFate = strike(message);
     if (itsFate !== "pass") struck = `${message.from} ${message.type} ${message.text.slice(0, 80)}`;
@@ -100,11 +107,11 @@ async function trial({ proxy, saver }: Lane, number: number, fate: Fate, attache
   return { wrong: wrong.map((what) => `${threadId} (${struck}): ${what}`), resumed: failure === undefined ? 0 : 1 };
 }
 
-/** How many messages a run takes on connections that are there. */
-async function messagesOf(lane: Lane): Promise<number> {
+/** How many messages that match a run takes on connections that are there. */
+async function messagesOf(lane: Lane, matches = anyMessage): Promise<number> {
   let seen = 0;
-  await trial(lane, 0, "pass", true);
-  lane.proxy.fate = () => ((seen += 1), "pass");
+  await trial(lane, 0, "pass", true, matches);
+  lane.proxy.fate = (message) => ((seen += matches(message) ? 1 : 0), "pass");
   await lane.saver
     .attach(graphOf(lane.saver, []))
     .invoke({ log: ["in"] }, { configurable: { thread_id: `counted ${lanes.length}` } });
@@ -125,7 +132,24 @@ test("S9.3 PostgreSQL: a connection that is lost at any message of a run: nothin
   }
   expect(wrong).toEqual([]);
   expect(await lane.saver.verify()).toMatchObject({ ok: true });
-  console.log(`${runs} runs, ${resumed} resumed`);
+  console.log(`${numbers.length} messages, ${runs} runs, ${resumed} resumed`);
+}, 3_600_000);
+
+test("S9.3 PostgreSQL: a connection that is lost at any COMMIT, or at its answer: nothing is lost, and nothing is done twice", async () => {
+  const lane = await newLane();
+  const numbers = Array.from({ length: await messagesOf(lane, aboutCommit) }, (_, at) => at + 1);
+  const wrong: string[] = [];
+  let [runs, resumed] = [0, 0];
+  for (const [at, fate] of FATES.entries()) {
+    for (const number of points(LONG ? numbers : numbers.slice(at), SOME / 4)) {
+      const ended = await trial(lane, number, fate, (runs += 1) % 2 === 0, aboutCommit);
+      wrong.push(...ended.wrong);
+      resumed += ended.resumed;
+    }
+  }
+  expect(wrong).toEqual([]);
+  expect(await lane.saver.verify()).toMatchObject({ ok: true });
+  console.log(`${numbers.length} messages, ${runs} runs, ${resumed} resumed`);
 }, 3_600_000);
 
 if (LONG) {
@@ -134,17 +158,21 @@ if (LONG) {
     const gap = Math.ceil(numbers.length / FROZEN);
     const wrong: string[] = [];
     const some = numbers.filter((number) => number % gap === 0);
+    const runs = some.length;
     let resumed = 0;
     while (some.length > 0) {
-      const ended = await Promise.all(
-        some.splice(0, 30).map(async (number) => trial(await newLane(), number, "freeze", number % 2 === 0)),
-      );
+      const trials: (() => ReturnType<typeof trial>)[] = [];
+      for (const number of some.splice(0, SIDE_BY_SIDE)) {
+        const lane = await newLane(15_000);
+        trials.push(() => trial(lane, number, "freeze", number % 2 === 0));
+      }
+      const ended = await Promise.all(trials.map((start) => start()));
       wrong.push(...ended.flatMap((one) => one.wrong));
       resumed += ended.reduce((sum, one) => sum + one.resumed, 0);
       await Promise.all(lanes.splice(1).map(async ({ saver, proxy }) => (await saver.close(), proxy.close())));
     }
     expect(wrong).toEqual([]);
     expect(await lanes[0]!.saver.verify()).toMatchObject({ ok: true });
-    console.log(`${FROZEN} runs frozen, ${resumed} resumed`);
+    console.log(`${numbers.length} messages, ${runs} runs frozen, ${resumed} resumed`);
   }, 3_600_000);
 }

@@ -44,7 +44,7 @@ const columnsOf = async (schema: string, table: string) =>
     )
   ).rows;
 
-test("PostgreSQL: of eight savers that start at once on a new schema, one migrates and all work", async () => {
+test("S9.5 PostgreSQL: of eight savers that start at once on a new schema, one migrates and all work", async () => {
   for (let round = 0; round < 5; round += 1) {
     const schema = newSchema();
     const savers = Array.from({ length: 8 }, () => PostgresTurnSaver.fromConnString(url, { schema, logger: quiet }));
@@ -96,10 +96,12 @@ test("PostgreSQL: the schema has the tables that the programs know, with their c
   expect(turns).toEqual(["id", "graph_id", "node_name", "turn_type", "serialized_state", "task_id", "created_at"]);
 });
 
-test("PostgreSQL: the printed SQL makes the same schema, and a saver that never migrates works with it", async () => {
+test("S9.5 PostgreSQL: the printed SQL makes the same schema, and a saver that never migrates works with it", async () => {
   const [printed, migrated] = [newSchema(), newSchema()];
   const refused = PostgresTurnSaver.fromConnString(url, { schema: printed, migrate: "never", logger: quiet });
-  await expect(refused.setup()).rejects.toMatchObject({ code: "SCHEMA_OUTDATED", data: { schema: printed, found: 0 } });
+  const refusal = (await refused.setup().catch((error: unknown) => error)) as Error;
+  expect(refusal).toMatchObject({ code: "SCHEMA_OUTDATED", data: { schema: printed, found: 0 } });
+  expect(refusal.message).toContain(`npx turns migrate --db URL --schema '${printed}' --yes`);
   await client.query(`BEGIN; ${migrationSql(printed)}; COMMIT`);
   await refused.setup();
   await refused.close();
@@ -109,7 +111,7 @@ test("PostgreSQL: the printed SQL makes the same schema, and a saver that never 
   expect(await described(printed)).toEqual(await described(migrated));
 });
 
-test("PostgreSQL: a newer schema is refused, and nothing in it is changed", async () => {
+test("S9.5 PostgreSQL: a newer schema is refused, and nothing in it is changed", async () => {
   const schema = newSchema();
   await client.query(migrationSql(schema));
   await client.query(`INSERT INTO "${schema}".langgraph_migrations VALUES (99, 'later', '', '')`);
@@ -123,7 +125,7 @@ test("PostgreSQL: a newer schema is refused, and nothing in it is changed", asyn
   expect(await described(schema)).toEqual(before);
 });
 
-test("PostgreSQL: a name that somebody else has taken is named, and nothing is created", async () => {
+test("S9.5 PostgreSQL: a name that somebody else has taken is named, and nothing is created", async () => {
   const schema = newSchema();
   await client.query(
     `CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".langgraph_turns (id int); CREATE TABLE "${schema}".langgraph_names (id int)`,
@@ -134,7 +136,7 @@ test("PostgreSQL: a name that somebody else has taken is named, and nothing is c
   expect(await columnsOf(schema, "langgraph_threads")).toEqual([]);
 });
 
-test("PostgreSQL: a migration that fails leaves the schema as it was; the next one applies what is missing", async () => {
+test("S9.5 PostgreSQL: a migration that fails leaves the schema as it was; the next one applies what is missing", async () => {
   const schema = newSchema();
   const pool = new Pool({ connectionString: url });
   const place = { database: "test", schema };
@@ -181,7 +183,7 @@ test("S9.5 PostgreSQL: a migration may take longer than any timeout, and those w
   await pool.end();
 });
 
-test("PostgreSQL: a schema may have a name with dollar signs, quotes and ends of statements", async () => {
+test("S9.5 PostgreSQL: a schema may have a name with dollar signs, quotes and ends of statements", async () => {
   for (const schema of ["tenant$1", "a$&b", "x;\n", "a'b", 'a"b', "a.b", "what?", "--a", "a\\b", "ü 😀"]) {
     const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
     await saver.setup();

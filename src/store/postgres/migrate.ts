@@ -198,10 +198,10 @@ function outdated({ database, schema }: Place, found: number, refusal?: Error): 
     found === 0 ? "doesn't have the tables of this package" : `has version ${found} of the tables, and ${newest} is needed`;
   const reason =
     refusal === undefined ? "the saver was told not to migrate" : `the role may not create them (${refusal.message})`;
+  const flag = schema === "turns" ? "" : ` --schema '${schema.replaceAll("'", String.raw`'\''`)}'`;
   return new TurnsError("SCHEMA_OUTDATED", {
     problem: `Schema ${quoted(schema)} of database ${database} ${state}, and ${reason}.`,
-    remedy:
-      "Run once, with a role that may create tables: await PostgresTurnSaver.fromConnString(url, { schema }).setup(). Or print the SQL with migrationSql(schema) and run it with psql.",
+    remedy: `With a role that may create tables, run: npx turns migrate --db URL${flag} --yes. Or print the SQL with --print-sql in place of --yes, or with migrationSql(), and run it with psql.`,
     data: { database, schema, found, newest },
     ...(refusal === undefined ? {} : { cause: refusal }),
   });
