@@ -1,5 +1,5 @@
 /**
- * Builds the page of `turns web`: src/viewer/page/ into dist/viewer/, as four static files. The script and the
+ * Builds the page of `turns web`: src/viewer/page/ into dist/viewer/, as five static files. The script and the
  * style sheet are compressed, as browsers take them.
  *
  *   node scripts/viewer.mjs [folder]   a folder in place of dist/viewer
@@ -22,14 +22,15 @@ const DAGRES_OWN = new RegExp(
     "_(defaultNodeLabelFn|defaultEdgeLabelFn|removeFromParentsChildList)",
     "set(Edge|Node|Nodes|Parent|Graph|Path|DefaultEdgeLabel|DefaultNodeLabel)",
     "(has|remove)(Node|Edge)|predecessors|successors|neighbors|nodeEdges|filterNodes|sources|sinks",
+    "edgeLabel|predecessor|filterEdges|lowlink|indegree|distance|priority|dummy|reversed|forwardName|customOrder|labelRank",
+    "nodeCount|removeMin|_(dagreClusterSubgraph|parent|children)",
     "border(Top|Bottom)|edgeObj|selfEdges|cutvalue|nesting(Root|Edge)|nodeRankFactor|dummyChains|initCutValues",
   ].join("|")})$`,
 );
 
 rmSync(target, { recursive: true, force: true });
 mkdirSync(target, { recursive: true });
-await build({
-  entryPoints: { page: path.join(source, "main.tsx") },
+const common = {
   outdir: target,
   bundle: true,
   minify: true,
@@ -37,21 +38,33 @@ await build({
   target: "es2022",
   charset: "utf8",
   legalComments: "none",
-  // Shorter than what "react-jsx" makes, by which TypeScript checks it.
-  ...{ jsx: "transform", jsxFactory: "h", jsxFragment: "Fragment", inject: [path.join(source, "jsx.ts")] },
-  mangleProps: DAGRES_OWN,
   logLevel: "warning",
   tsconfigRaw: {},
+};
+await build({
+  ...common,
+  entryPoints: { page: path.join(source, "main.tsx") },
+  // The page loads it when it shows a graph.
+  external: ["./layout.js"],
+  // Shorter than what "react-jsx" makes, by which TypeScript checks it.
+  ...{ jsx: "transform", jsxFactory: "h", jsxFragment: "Fragment", inject: [path.join(source, "jsx.ts")] },
 });
+await build({ ...common, entryPoints: { layout: path.join(source, "layout.ts") }, mangleProps: DAGRES_OWN });
 // What only unused parts of dagre call is left by esbuild.
-const script = path.join(target, "page.js");
-const { code = "" } = await minify(readFileSync(script, "utf8"), {
-  module: true,
-  ecma: 2020,
-  compress: { passes: 3, pure_getters: true, unsafe_arrows: true },
-  format: { preamble: "/*! Contains preact (MIT, Jason Miller) and @dagrejs/dagre (MIT, Chris Pettitt) */" },
-});
-writeFileSync(script, code);
+const CONTAINED = {
+  "page.js": "preact (MIT, Jason Miller)",
+  "layout.js": "@dagrejs/dagre (MIT, Chris Pettitt)",
+};
+for (const [name, contained] of Object.entries(CONTAINED)) {
+  const script = path.join(target, name);
+  const { code = "" } = await minify(readFileSync(script, "utf8"), {
+    module: true,
+    ecma: 2020,
+    compress: { passes: 3, pure_getters: true, unsafe_arrows: true },
+    format: { preamble: `/*! Contains ${contained} */` },
+  });
+  writeFileSync(script, code);
+}
 await build({
   entryPoints: [path.join(source, "page.css")],
   outdir: target,
@@ -60,7 +73,7 @@ await build({
   logLevel: "warning",
 });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(path.join(source, name), path.join(target, name));
-for (const name of ["page.js", "page.css"]) {
+for (const name of [...Object.keys(CONTAINED), "page.css"]) {
   const file = path.join(target, name);
   writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
   rmSync(file);

@@ -303,6 +303,26 @@ describe("conventions", () => {
     expect(stderr).not.toContain("INVALID_OPTION");
   });
 
+  test("S10.1 a server that refuses connections is told at once: nobody waits as long as for a lock", async () => {
+    const nowhere = "postgresql://127.0.0.1:1/nowhere";
+    const asked = told([process.execPath, program, "verify", "--db", nowhere]);
+    // A saver tries again for 30 seconds.
+    const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 20_000).unref());
+    const found = await Promise.race([asked, late]);
+    expect(found).toMatchObject({ code: 1, stdout: "" });
+    expect(found?.stderr).toContain("ECONNREFUSED");
+    expect(found?.stderr).toContain("Check that the server runs, and host and port");
+    await asked;
+  });
+
+  test("S10.1 long sentences are wrapped at the terminal's width, between words, and a command isn't", async () => {
+    const { stdout } = await turns(["status", "killed", "--table"], { env: { COLUMNS: "60" } });
+    const lines = stdout.trimEnd().split("\n");
+    const wide = lines.filter((line) => line.length > 60 && !/^ {2}turns /.test(line));
+    expect(wide).toEqual([]);
+    expect(lines.filter((line) => line.startsWith("  ")).length).toBeGreaterThan(6);
+  });
+
   test("S10.1 a reader that closes the pipe is no error", () => {
     const line = `${JSON.stringify(process.execPath)} ${JSON.stringify(program)} grep . --jsonl ${place()
       .map((arg) => JSON.stringify(arg))

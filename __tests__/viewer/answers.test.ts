@@ -124,6 +124,23 @@ test("S10.2 the effect that only a probe can settle is named, not another in dou
   await (saver.close() as unknown);
 });
 
+test("S10.2 a task whose name is a time isn't among the times of a sentence", async () => {
+  const saver = openSaver(tempFile());
+  const taskId = "2026-01-31T03:00:00.000Z";
+  const graph = new StateGraph(Annotation.Root({ count: Annotation<number> }))
+    .addNode("step", () => ({}))
+    .addEdge(START, "step")
+    .addEdge("step", END)
+    .compile({ checkpointer: saver });
+  await saver.attach(graph).invoke({ count: 1 }, { configurable: { thread_id: "nightly", task_id: taskId } });
+  const report = await reportOf(saver, "nightly");
+  const { did } = await answersOf(saver, report);
+  expect(did.text).toContain(`of ${taskId}`);
+  expect(did.times).toEqual([report.did.last?.at]);
+  expect(did.text).toContain(did.times[0]);
+  await (saver.close() as unknown);
+});
+
 describe("what a rewind would undo", () => {
   const effect = (name: string, verdict: "undo" | "unregistered" | "ambiguous" | "missing") => {
     return { id: name, name, label: "", nodeName: "node", verdict };

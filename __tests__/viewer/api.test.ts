@@ -161,6 +161,7 @@ afterAll(async () => {
 
 /** One name per route, and addresses that show it with and without everything that may be there. */
 const ROUTES: Readonly<Record<string, readonly string[]>> = {
+  "/api/server": ["/api/server"],
   "/api/overview": ["/api/overview"],
   "/api/threads": ["/api/threads", "/api/threads?limit=1&sort=id", "/api/threads?status=waiting,in-doubt&search=I"],
   "/api/threads/:id": ["finished", "failed", "waiting", "killed", "rich", "rewound"].map((id) => `/api/threads/${id}`),
@@ -187,6 +188,7 @@ const ROUTES: Readonly<Record<string, readonly string[]>> = {
   ]),
   "/api/threads/:id/rewinds": ["/api/threads/rewound/rewinds"],
   "/api/threads/:id/rewind": ["/api/threads/finished/rewind?to=first"],
+  "/api/threads/:id/since": ["/api/threads/rewound/since?at=2020-01-01"],
   "/api/threads/:id/graph": ["finished", "rich", "killed"].map((id) => `/api/threads/${id}/graph`),
   "/api/threads/:id/channels": ["/api/threads/finished/channels"],
   "/api/threads/:id/tokens": ["/api/threads/finished/tokens"],
@@ -569,6 +571,7 @@ test("S10.3 what is wrong is said, with the status that belongs to it", async ()
     ["/api/threads/finished/messages?channel=nothing", 400, "INVALID_OPTION"],
     ["/api/threads/finished/blame?channel=nothing", 400, "INVALID_OPTION"],
     ["/api/threads/finished/rewind", 400, "INVALID_OPTION"],
+    ["/api/threads/finished/since?at=yesterday", 400, "INVALID_OPTION"],
     ["/api/threads/finished/nothing", 404, "NOT_FOUND"],
     ["/api/threads/finished/resume", 405, "WRONG_METHOD"],
     ["/api/nothing", 404, "NOT_FOUND"],

@@ -146,7 +146,7 @@ test("S10.2 S10.5 the page names what its script asks for first, and no address 
     "</page.css>; rel=preload; as=style",
     "</page.js>; rel=modulepreload",
     ...[
-      "/api/overview",
+      "/api/server",
       "/api/threads?limit=100&sort=turns",
       `/api/threads/${encodeURIComponent(thread)}`,
       `/api/threads/${encodeURIComponent(thread)}/timeline?limit=200`,

@@ -84,6 +84,7 @@ export function pageFolder(): string {
   folders.push(folder);
   writeFileSync(path.join(folder, "index.html"), "<!doctype html><title>turns</title>");
   writeFileSync(path.join(folder, "page.js.gz"), gzipSync("export {};"));
+  writeFileSync(path.join(folder, "layout.js.gz"), gzipSync("export {};"));
   writeFileSync(path.join(folder, "page.css.gz"), gzipSync("body {}"));
   writeFileSync(path.join(folder, "icon.svg"), "<svg/>");
   return folder;

@@ -303,3 +303,21 @@ test("S10.2 changes to what isn't there are 404", async () => {
     expect([target, (await world.post(target, body)).status]).toEqual([target, 404]);
   expect(world.reports.filter((report) => String(report).includes("a request failed"))).toEqual([]);
 });
+
+test("S10.2 who never got the answer to a change can look up what came of it", async () => {
+  const since = async (at: string): Promise<string> =>
+    (await world.get(`/api/threads/looked-up/since?at=${encodeURIComponent(at)}`)).headline;
+  await run("looked-up", "first", 1);
+  await run("looked-up", "second", 2);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const before = new Date().toISOString();
+  expect(await since(before)).toBe("Nothing has happened on the thread since then.");
+  const { json } = await world.post("/api/threads/looked-up/rewind", { confirm: "looked-up", toTask: "first" });
+  expect(await since(before)).toBe("The rewind to first is done.");
+  const [{ id }] = (await world.get("/api/threads/looked-up/rewinds")).rewinds;
+  expect(json.command).toContain(id);
+  await world.post(`/api/rewinds/${id}/take-back`, { confirm: "looked-up", despiteUndone: true });
+  expect(await since(before)).toBe("The rewind to first was taken back.");
+  await run("looked-up", "third", 3);
+  expect(await since(before)).toContain("3 nodes started since then: pay, ask and wait.");
+});

@@ -115,6 +115,7 @@ export async function openAt(place: string, { schema, encryption }: PlaceOptions
   const settings = { logger: LOGGER, ...how, ...(encryption !== undefined && { encryption }) };
   if (isUrl(place)) {
     const { PostgresTurnSaver } = await import("../postgres");
+    await refuseClosed(() => PostgresTurnSaver.fromConnString(place, { readOnly: true, busyTimeoutMs: 0 }));
     const saver = PostgresTurnSaver.fromConnString(place, { ...settings, ...(schema !== undefined && { schema }) });
     await connected(saver);
     return saver;
@@ -153,6 +154,28 @@ async function openExisting(place: string, options: PlaceOptions): Promise<BaseT
   } catch (error) {
     if (TurnsError.is(error, "SCHEMA_OUTDATED") && error.data["found"] === 0) return undefined;
     throw error;
+  }
+}
+
+/** What a computer says when there is nobody at an address. */
+const NOBODY = /^E(CONNREFUSED|NOTFOUND|NOENT|HOSTUNREACH|NETUNREACH)$/;
+
+/**
+ * A server that can't be connected to is told at once. A saver would try again for as long as it waits for a lock, which a
+ * running import may need, and a person at a terminal doesn't.
+ *
+ * @param impatient a saver that tries once
+ * @throws {TurnsError} STORE_UNAVAILABLE
+ */
+async function refuseClosed(impatient: () => BaseTurnSaver): Promise<void> {
+  try {
+    const saver = impatient();
+    await connected(saver);
+    await closed(saver);
+  } catch (error) {
+    const { code } = ((error as Error).cause ?? {}) as { code?: string };
+    // Everything else is for the patient one to find.
+    if (code !== undefined && NOBODY.test(code)) throw error;
   }
 }
 

@@ -48,6 +48,17 @@ export function cut(text: string, width: number): string {
   return width < 1 ? "" : `${kept}…`;
 }
 
+/** Lines of at most so many columns, as far as the words allow it. Without a text there are none. */
+export function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const each of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || widthOf(last) + 1 + widthOf(each) > width) lines.push(each);
+    else lines[lines.length - 1] = `${last} ${each}`;
+  }
+  return text === "" ? [] : lines;
+}
+
 const UNITS = ["B", "KB", "MB", "GB", "TB"] as const;
 
 export function bytes(count: number): string {

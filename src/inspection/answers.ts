@@ -7,7 +7,7 @@ import { needsPerson, outcomeOf } from "./standing";
 import type { RewindPreview, ThreadReport } from "./status";
 import { firstLine, inBrief, listed, once, plural, shellWord, times } from "./words";
 
-/** One of the four answers, in words. Times in it are ISO 8601 in UTC, for the reader to format. */
+/** One of the four answers, in words. */
 export interface Sentence {
   /** "Finished 3 tasks, then called letter 5 times" */
   headline: string;
@@ -19,12 +19,18 @@ export interface Sentence {
   tone: "plain" | "good" | "attention";
 }
 
+/** A {@link Sentence} with the times in it, for the reader to format. Names that look like times aren't among them. */
+export interface TimedSentence extends Sentence {
+  /** As they are in the texts: ISO 8601 in UTC. */
+  times: readonly string[];
+}
+
 /** What did it do? What is in flight? Can I resume it? What would a rewind undo? */
 export interface Answers {
-  did: Sentence;
-  inFlight: Sentence;
-  resume: Sentence;
-  rewind: Sentence;
+  did: TimedSentence;
+  inFlight: TimedSentence;
+  resume: TimedSentence;
+  rewind: TimedSentence;
 }
 
 /** What the sentences tell beyond the report. */
@@ -58,11 +64,13 @@ export async function answersOf(
   const effects = rows.map((row) => toPublicEffect(row)).filter((effect) => effect.taskId === taskId);
   const gone = (await store.listRuns(threadId)).filter((run) => !isAlive(run)).map(({ pid, host }) => ({ pid, host }));
   const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone };
+  const { did, runs, inFlight, rewind } = report;
+  const starts = [...runs, ...inFlight].map(({ since }) => since);
   return {
-    did: didSentence(report, facts),
-    inFlight: flightSentence(report, facts),
-    resume: resumeSentence(report, shellWord(graph)),
-    rewind: rewindSentence(threadId, report.rewindTo, graph, isLoaded),
+    did: { ...didSentence(report, facts), times: did.last === null ? [] : [did.last.at] },
+    inFlight: { ...flightSentence(report, facts), times: rewind === null ? starts : [...starts, rewind.since] },
+    resume: { ...resumeSentence(report, shellWord(graph)), times: runs.map(({ since }) => since) },
+    rewind: { ...rewindSentence(threadId, report.rewindTo, graph, isLoaded), times: [] },
   };
 }
 

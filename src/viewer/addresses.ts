@@ -13,6 +13,9 @@ const queried = (path: string, given: Readonly<Record<string, string | number | 
 export const ofThread = (thread: string, what = "", given: Record<string, string | number | undefined> = {}): string =>
   queried(`/api/threads/${encodeURIComponent(thread)}${what === "" ? "" : `/${what}`}`, given);
 
+/** The address of a turn, by its number or id. */
+export const ofTurn = (thread: string, turn: string): string => ofThread(thread, `turns/${encodeURIComponent(turn)}`);
+
 /** The address of the list of threads. */
 export const listAddress = (
   { search, status, sort }: { search?: string | undefined; status?: string | undefined; sort?: string | undefined },
@@ -29,7 +32,8 @@ export const listAddress = (
 export function firstAddresses(place: URLSearchParams): string[] {
   const given = (name: string): string | undefined => place.get(name) ?? undefined;
   const [search, status, sort] = [given("search"), given("status"), given("sort")];
-  const thread = given("thread");
+  const [thread, turn] = [given("thread"), given("turn")];
   const ofIt = thread === undefined ? [] : [ofThread(thread), ofThread(thread, "timeline", { limit: FIRST_ATTEMPTS })];
-  return ["/api/overview", listAddress({ search, status, sort }, FIRST_THREADS), ...ofIt];
+  const ofItsTurn = thread === undefined || turn === undefined ? [] : [ofTurn(thread, turn)];
+  return ["/api/server", listAddress({ search, status, sort }, FIRST_THREADS), ...ofIt, ...ofItsTurn];
 }

@@ -20,7 +20,7 @@ import type { AttemptDetails, EffectLine } from "../inspection/turns";
 import type { ChannelSize } from "../inspection/totals";
 import type { TokenCounts } from "../store/store";
 
-export type { Answers, Sentence } from "../inspection/answers";
+export type { Answers, TimedSentence } from "../inspection/answers";
 export type { ChatMessage, ToolCall } from "../inspection/messages";
 export type { GraphDrift, GraphEdge, GraphNode, GraphView } from "../inspection/graph";
 export type { RewindLine } from "../inspection/rewinds";
@@ -37,8 +37,12 @@ interface Format {
   format: 1;
 }
 
-/** `GET /api/overview` */
-export interface Overview extends Format, DatabaseOverview {
+/** `GET /api/server`: what is served, and what may be done. Its cost doesn't grow with the database. */
+export interface Server extends Format {
+  /** The file, or where the database is. */
+  database: string;
+  /** On disk, or on the server. */
+  bytes: number;
   /** The file's name without its folder, or the name of the database on its server. */
   name: string;
   engine: "sqlite" | "postgres";
@@ -50,6 +54,9 @@ export interface Overview extends Format, DatabaseOverview {
   graph: boolean;
   theme: "auto" | "light" | "dark";
 }
+
+/** `GET /api/overview` */
+export interface Overview extends Server, DatabaseOverview {}
 
 /** A thread in the side list. */
 export interface ListedThread extends ThreadLine {
@@ -214,6 +221,13 @@ export interface RewindEffect {
   verdict: string;
   /** The verdict in words: "its undo is called". */
   words: string;
+}
+
+/** `GET /api/threads/:id/since?at=TIME&effect=ID`: what came of a POST whose answer was lost. */
+export interface Since extends Format {
+  threadId: string;
+  /** In a sentence. */
+  headline: string;
 }
 
 /** `GET /api/threads/:id/graph` */

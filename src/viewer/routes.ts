@@ -9,6 +9,7 @@ import { messagesAt } from "../inspection/messages";
 import { checkpointNamed } from "../inspection/place";
 import { rewindLine } from "../inspection/rewinds";
 import { search } from "../inspection/search";
+import { sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
 import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
@@ -61,6 +62,7 @@ const SEARCH_MS = 4_000;
 const MOST_MATCHES = 100;
 
 export const ROUTES: readonly Route[] = [
+  { pattern: "/api/server", answer: serverAnswer },
   { pattern: "/api/overview", answer: overviewAnswer },
   { pattern: "/api/threads", answer: threadsAnswer },
   { pattern: "/api/search", answer: searchAnswer },
@@ -74,6 +76,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/api/threads/:id/effects", answer: effectsAnswer },
   { pattern: "/api/threads/:id/rewinds", answer: rewindsAnswer },
   { pattern: "/api/threads/:id/rewind", answer: rewindAnswer },
+  { pattern: "/api/threads/:id/since", answer: sinceAnswer },
   { pattern: "/api/threads/:id/graph", answer: graphAnswer },
   { pattern: "/api/threads/:id/channels", answer: channelsAnswer },
   { pattern: "/api/threads/:id/tokens", answer: tokensAnswer },
@@ -125,20 +128,25 @@ function addressOf(threadId: string, what: string, query: Readonly<Record<string
   return `/api/threads/${encodeURIComponent(threadId)}/${what}?${new URLSearchParams([...given, ["whole", "1"]]).toString()}`;
 }
 
-async function overviewAnswer({ saver, graph, write, theme, version, isFile }: Context): Promise<Api.Overview> {
-  const found = await overview(saver);
-  const name = isFile ? path.basename(found.database) : found.database;
+async function serverAnswer({ saver, graph, write, theme, version, isFile }: Context): Promise<Api.Server> {
+  const { store } = internalsOf(saver);
+  const database = store.name;
   return {
-    ...{ format: FORMAT, ...found, name, engine: isFile ? "sqlite" : "postgres", version },
-    ...{ write, graph: graph !== undefined, theme },
+    ...{ format: FORMAT, database, bytes: (await store.space()).bytes, name: isFile ? path.basename(database) : database },
+    ...{ engine: isFile ? "sqlite" : "postgres", version, write, graph: graph !== undefined, theme },
   };
+}
+
+async function overviewAnswer(context: Context): Promise<Api.Overview> {
+  return { ...(await serverAnswer(context)), ...(await overview(context.saver)) };
 }
 
 /** Answers what the first screen asks for, so that its modules are loaded and its rows are in the cache. */
 export async function warmUp(context: Context, signal: AbortSignal): Promise<void> {
   const asked = { params: {}, query: new URLSearchParams(), signal };
-  await overviewAnswer(context);
-  const [first] = (await threadsAnswer(context, asked)).threads;
+  await serverAnswer(context);
+  const { threads } = await threadsAnswer(context, asked);
+  const first = threads.find(({ needsYou }) => needsYou) ?? threads[0];
   if (first === undefined || signal.aborted) return;
   const thread = { ...asked, params: { id: first.threadId } };
   await threadAnswer(context, thread);
@@ -413,6 +421,14 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
 async function refuseUnknownTask(saver: BaseTurnSaver, threadId: string, toTask: string): Promise<void> {
   const tasks = await saver.turns.tasks(threadId);
   if (!tasks.some(({ taskId }) => taskId === toTask)) await saver.rewinds.compensationReport({ threadId, toTask });
+}
+
+async function sinceAnswer(context: Context, asked: Asked): Promise<Api.Since> {
+  const threadId = await threadOf(context, asked);
+  const at = textOf(asked.query, "at") ?? "";
+  if (Number.isNaN(Date.parse(at))) throw new HttpError(400, "INVALID_OPTION", "The parameter at has to be a time.");
+  const since = new Date(at).toISOString();
+  return { format: FORMAT, threadId, headline: await sinceThen(context.saver, threadId, since, textOf(asked.query, "effect")) };
 }
 
 async function graphAnswer(context: Context, asked: Asked): Promise<Api.Graph> {

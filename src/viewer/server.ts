@@ -66,6 +66,7 @@ const LOOK_MS = 5_000;
 const FILES: Readonly<Record<string, readonly [name: string, type: string]>> = {
   "/": ["index.html", "text/html; charset=utf-8"],
   "/page.js": ["page.js.gz", "text/javascript; charset=utf-8"],
+  "/layout.js": ["layout.js.gz", "text/javascript; charset=utf-8"],
   "/page.css": ["page.css.gz", "text/css; charset=utf-8"],
   "/icon.svg": ["icon.svg", "image/svg+xml"],
 };
@@ -289,6 +290,8 @@ async function sendFile(request: IncomingMessage, response: ServerResponse, file
     if (/\bgzip\b/.test(request.headers["accept-encoding"] ?? "")) response.setHeader("Content-Encoding", "gzip");
     else content = gunzipSync(content);
   }
+  // A browser asks for the icon again whenever the address changes.
+  if (file.endsWith(".svg")) response.setHeader("Cache-Control", "private, max-age=3600");
   response.writeHead(200, { "Content-Type": type, "Content-Length": content.length }).end(content);
 }
 

@@ -1,12 +1,12 @@
 import { inbox, listThreads, overview, type Overview, type ThreadLine, type ThreadSort } from "../../inspection/threads";
-import { type Answers, answersOf, type Sentence } from "../../inspection/answers";
+import { type Answers, answersOf, type TimedSentence } from "../../inspection/answers";
 import { needsPerson, type OpenQuestion, outcomeOf, THREAD_STATES, type ThreadState } from "../../inspection/standing";
 import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
 import { command, manyOf, oneOf, pastTime, whole } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
 import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
-import { ago, brief, bytes, count, duration, oneLine, plural, word } from "../text";
+import { ago, brief, bytes, count, duration, oneLine, plural, word, wrapped } from "../text";
 
 const COLOURS: Readonly<Record<ThreadState, Colour>> = {
   running: "blue",
@@ -138,26 +138,35 @@ function statusText(report: ThreadReport, answers: Answers, look: Look): string 
   return [title, ...body, ...used].join("\n\n");
 }
 
-const TONES: Readonly<Record<Sentence["tone"], Colour | undefined>> = { plain: undefined, good: "green", attention: "yellow" };
+const TONES: Readonly<Record<TimedSentence["tone"], Colour | undefined>> = {
+  plain: undefined,
+  good: "green",
+  attention: "yellow",
+};
 
 /** @param others lines behind the sentence that only a terminal has: the page shows them elsewhere */
 function answerText(
   question: string,
-  { headline, text, command: next, tone }: Sentence,
+  { headline, text, command: next, tone, times }: TimedSentence,
   look: Look,
   others: readonly string[] = [],
 ): string {
-  const inWords = (words: string): string => oneLine(words).replaceAll(ISO, (iso) => moment(iso, look));
+  const inWords = (words: string): string[] => {
+    const told = oneLine(words).replaceAll(ISO, (iso) => (times.includes(iso) ? moment(iso, look) : iso));
+    return wrapped(told, look.width - INDENT.length);
+  };
   const colour = TONES[tone];
   const lines = [
-    colour === undefined ? inWords(headline) : look.paint(colour, inWords(headline)),
-    ...(text === "" ? [] : [inWords(text)]),
-    ...others.map((line) => oneLine(line)),
+    ...inWords(headline).map((line) => (colour === undefined ? line : look.paint(colour, line))),
+    ...inWords(text),
+    ...others.flatMap((line) => wrapped(oneLine(line), look.width - INDENT.length)),
+    // A command stays in one line, so that it can be copied.
     ...(next === null ? [] : [look.paint("dim", oneLine(next))]),
   ];
-  return `${look.paint("bold", question)}\n${lines.map((line) => `  ${line}`).join("\n")}`;
+  return `${look.paint("bold", question)}\n${lines.map((line) => INDENT + line).join("\n")}`;
 }
 
+const INDENT = "  ";
 const ISO = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
 
 /** With several questions or effects in doubt, each with its id: a sentence names the first. */

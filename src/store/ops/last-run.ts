@@ -2,10 +2,11 @@ import { TurnsError } from "../../errors";
 import { corrupted } from "../refusals";
 import { textFor } from "../dialect";
 import type { Program } from "../program";
+import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { LastRun } from "../store";
 import type { ThreadState } from "../thread-state";
-import { type RawSnapshot, toLiveHead, headOf } from "./heads";
+import { type RawSnapshot, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { LATEST } from "./read-checkpoints";
 import { NO_NODE } from "./rewinds";
@@ -85,6 +86,13 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
   }
 }
 
+/** The newest version of each of these checkpoints of the outermost graph. */
+const NEWEST_OF = textFor(({ texts }) =>
+  SNAPSHOT_ROWS.select(`AS s WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id IN (${texts("?2")})
+    AND seq = (SELECT max(n.seq) FROM langgraph_snapshots AS n
+      WHERE n.thread = ?1 AND n.checkpoint_ns = '' AND n.checkpoint_id = s.checkpoint_id)`),
+);
+
 /**
  * The query relies on rows that it doesn't verify, and on which of them are superseded.
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
@@ -97,8 +105,8 @@ function* verifyBranch(
   const latest = yield* session.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
   const parents = [...new Set(branch.flatMap(({ parent }) => parent ?? []))];
-  const read = yield* session.sideBySide(parents.map((id) => headOf(session, key, "", id)));
-  const heads = new Map(read.map((head) => [head?.checkpointId, head]));
+  const read = yield* session.all<RawSnapshot>(NEWEST_OF(session), key.thread, JSON.stringify(parents));
+  const heads = new Map(read.map((row) => toLiveHead(session, key.threadId, row)).map((head) => [head.checkpointId, head]));
   let head = latest && toLiveHead(session, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {
     head = head.parentId === undefined ? undefined : heads.get(head.parentId);

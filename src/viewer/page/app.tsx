@@ -1,8 +1,8 @@
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { ofThread } from "../addresses";
-import type { Overview, Thread, TimelineAnswer } from "../api";
-import { useAnswer } from "./ask";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { ofThread, ofTurn } from "../addresses";
+import type { Server, Thread, TimelineAnswer, TurnAnswer } from "../api";
+import { type Asked, useAnswer } from "./ask";
 import { OpenDialog, outcome, server } from "./dialogs";
 import { Found } from "./found";
 import { GraphKey, GraphView } from "./graph";
@@ -29,7 +29,7 @@ const VIEWS = [
 export function App(): VNode {
   const place = usePlace();
   const tick = threadTick.use();
-  const overview = useAnswer<Overview>("/api/overview", listTick.use());
+  const about = useAnswer<Server>("/api/server", listTick.use());
   const threads = useThreads(listTick.use());
   const listed = inOrder(threads.list?.threads ?? []);
   const { thread: threadId } = place;
@@ -40,24 +40,28 @@ export function App(): VNode {
     tick,
     wholeTimeline,
   );
+  const turn = useAnswer<TurnAnswer>(
+    threadId === undefined || place.turn === undefined ? null : ofTurn(threadId, place.turn),
+    tick,
+  );
   const lastTimeline = useLast(timeline.data, threadId);
   const bars = barsOf(lastTimeline);
 
   useEffect(() => {
-    if (overview.data === undefined) return;
-    server.set(overview.data);
+    if (about.data === undefined) return;
+    server.set(about.data);
     themeOfServer();
-  }, [overview.data]);
+  }, [about.data]);
   useEffect(() => {
-    document.title = [threadId, overview.data?.name, "turns"].filter((part) => part !== undefined).join(" · ");
-  }, [threadId, overview.data?.name]);
+    document.title = [threadId, about.data?.name, "turns"].filter((part) => part !== undefined).join(" · ");
+  }, [threadId, about.data?.name]);
   useEffect(() => outcome.set(undefined), [threadId]);
-  // What needs somebody is shown first.
-  useEffect(() => {
+  // What needs somebody is shown first. Like the turn below, before the browser paints: it's asked for at once.
+  useLayoutEffect(() => {
     const [first] = listed;
     if (threadId === undefined && first !== undefined) go(toThread(first.threadId), "replace");
   }, [threadId, listed[0]?.threadId]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (threadId === undefined || place.turn !== undefined || bars.length === 0) return;
     const near = Number(place.near ?? Infinity);
     const isEarlier = lastTimeline?.before != null && (bars[0]?.number ?? 0) > near;
@@ -78,13 +82,13 @@ export function App(): VNode {
   }, [newest]);
 
   useKeys(keysOf({ place, bars, listed, timeline: lastTimeline }));
-  const isStranger = overview.problem?.code === "NOT_SIGNED_IN";
+  const isStranger = about.problem?.code === "NOT_SIGNED_IN";
   return (
     <>
       <a class="skip" href="#main">
         To the thread
       </a>
-      <Header />
+      <Header threads={threads.list?.total} />
       <Threads {...threads} />
       <main id="main" tabIndex={-1}>
         <Lost />
@@ -99,7 +103,7 @@ export function App(): VNode {
         ) : place.find !== undefined ? (
           <Found />
         ) : threadId === undefined ? (
-          <Welcome isEmpty={threads.list?.total === 0} problem={overview.problem} />
+          <Welcome isEmpty={threads.list?.total === 0} problem={about.problem} />
         ) : thread.data === undefined ? (
           thread.problem === undefined ? (
             <Loading what="the thread" />
@@ -113,7 +117,7 @@ export function App(): VNode {
             </div>
           )
         ) : (
-          <Shown thread={thread.data} problem={timeline.problem} timeline={lastTimeline} bars={bars} tick={tick} />
+          <Shown thread={thread.data} problem={timeline.problem} timeline={lastTimeline} bars={bars} turn={turn} tick={tick} />
         )}
       </main>
       <OpenDialog />
@@ -135,12 +139,14 @@ function Shown({
   thread,
   timeline,
   bars,
+  turn,
   tick,
   problem,
 }: {
   thread: Thread;
   timeline: TimelineAnswer | undefined;
   bars: KnownBar[];
+  turn: Asked<TurnAnswer>;
   tick: number;
   problem: Parameters<typeof Trouble>[0]["problem"] | undefined;
 }): VNode {
@@ -183,7 +189,7 @@ function Shown({
         {view === "size" && <SizeView thread={threadId} tick={tick} />}
       </div>
       <aside aria-label="Turn">
-        <TurnPane thread={thread} bars={bars} isWithout={timeline !== undefined && bars.length === 0} tick={tick} />
+        <TurnPane thread={thread} bars={bars} asked={turn} isWithout={timeline !== undefined && bars.length === 0} tick={tick} />
         <p class="foot">
           <span>
             <kbd>j</kbd> <kbd>k</kbd> turn
@@ -203,7 +209,7 @@ function Shown({
   );
 }
 
-function Header(): VNode {
+function Header({ threads }: { threads: number | undefined }): VNode {
   const place = usePlace();
   const [typed, setTyped] = useState(place.find ?? "");
   useEffect(() => setTyped(place.find ?? ""), [place.find]);
@@ -222,7 +228,7 @@ function Header(): VNode {
       >
         turns
       </a>
-      <FileLine />
+      <FileLine threads={threads} />
       <span class="spacer" />
       <form
         role="search"

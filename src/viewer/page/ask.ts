@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import type { Failure } from "../api";
 
 export type Problem = Failure["error"];
@@ -24,11 +24,13 @@ class Refused extends Error implements Problem {
   }
 }
 
-const unreachable = (error: unknown): Problem => ({
-  code: "UNREACHABLE",
-  message: "The program turns web doesn't answer: it has stopped, or is busy. Start it again with the same command.",
-  data: { reason: String(error) },
-});
+/** A {@link Problem}: nothing came from the server, or not all of it. */
+export const unreachable = (error: unknown): Error =>
+  new Refused({
+    code: "UNREACHABLE",
+    message: "The program turns web doesn't answer: it has stopped, or is busy. Start it again with the same command.",
+    data: { reason: String(error) },
+  });
 
 /** Asks the server once. @throws {@link Problem} */
 export async function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
@@ -46,7 +48,7 @@ async function reached(address: string, how: RequestInit): Promise<Response> {
     return await fetch(address, { ...how, credentials: "same-origin" });
   } catch (error) {
     if (how.signal?.aborted) throw error;
-    throw new Refused(unreachable(error));
+    throw unreachable(error);
   }
 }
 
@@ -54,7 +56,7 @@ async function answered<T>(response: Response): Promise<T> {
   const { ok, status, statusText } = response;
   const body = (await response.json().catch((error: unknown) => {
     // The program stopped while it answered. What was asked for may well be there.
-    if (ok) throw new Refused(unreachable(error));
+    if (ok) throw unreachable(error);
   })) as T | Failure | undefined;
   if (ok) return body as T;
   throw new Refused((body as Failure | undefined)?.error ?? { code: String(status), message: statusText, data: {} });
@@ -76,7 +78,8 @@ export function useAnswer<T>(
     data: undefined,
     problem: undefined,
   });
-  useEffect(() => {
+  // Before the browser paints: the answer is on its way meanwhile.
+  useLayoutEffect(() => {
     if (address === null) return;
     const before = known.get(address);
     if (before?.tick === tick) return setState({ address, data: before.data as T, problem: undefined });

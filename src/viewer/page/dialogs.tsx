@@ -1,13 +1,14 @@
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { Done, Overview } from "../api";
-import { type Problem, tell } from "./ask";
+import { ofThread } from "../addresses";
+import type { Done, Server, Since } from "../api";
+import { ask, type Problem, tell } from "./ask";
 import { refresh, say } from "./live";
 import { store } from "./store";
 import { LongText, Text } from "./text";
 
 /** What the server told of itself. */
-export const server = store<Overview | undefined>(undefined);
+export const server = store<Server | undefined>(undefined);
 
 /** Whether the page may change something: with `--write`, and for some with `--graph`. */
 export function allows(what: "write" | "graph"): boolean {
@@ -55,9 +56,28 @@ export function Dialog({ title, children, wide = false }: { title: string; child
   );
 }
 
+const TRIES = 5;
+
+/** The answer to a change was lost: neither a success nor a failure. What the database says of it. */
+async function cutOff(address: string): Promise<Problem> {
+  const lost = "The answer was cut off, so this page can't tell whether it was done.";
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const { headline } = await ask<Since>(address);
+      return { code: "ANSWER LOST", message: `${lost} The database says: ${headline}`, data: {} };
+    } catch (failed) {
+      const { code, message } = failed as Problem;
+      if (code !== "UNREACHABLE" || tries === TRIES)
+        return { code: "ANSWER LOST", message: `${lost} ${message} Look at the thread before you do it again.`, data: {} };
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+  }
+}
+
 /**
  * A change of the thread, with the thread's id typed to confirm it.
  *
+ * @param effect the id of the effect that it's about
  * @param body what is sent beside the confirmation; undefined: what was filled in isn't complete
  */
 export function Change({
@@ -65,12 +85,14 @@ export function Change({
   verb,
   thread,
   address,
+  effect,
   body,
   children,
 }: {
   title: string;
   verb: string;
   thread: string;
+  effect?: string;
   address: string;
   body: () => object | undefined;
   children: ComponentChildren;
@@ -87,6 +109,7 @@ export function Change({
     const rest = body();
     if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Correct what is marked above.", data: {} });
     setBusy(true);
+    const at = new Date().toISOString();
     try {
       const done = await tell<Done>(address, { ...rest, confirm: typed });
       outcome.set(done);
@@ -94,8 +117,10 @@ export function Change({
       refresh();
       close();
     } catch (failed) {
-      setProblem(failed as Problem);
+      const refused = failed as Problem;
+      setProblem(refused.code === "UNREACHABLE" ? await cutOff(ofThread(thread, "since", { at, effect })) : refused);
       setBusy(false);
+      refresh();
     }
   };
   return (

@@ -3,7 +3,7 @@ import type { ShownEffect, TurnAnswer } from "../api";
 import { allows, open } from "./dialogs";
 import { ResolveDialog } from "./forms";
 import { Value } from "./shown";
-import { At, Command, LongText, Pill, Text, Words } from "./text";
+import { At, Command, LongText, Pill, Text } from "./text";
 import { plural } from "./words";
 
 const KINDS: Readonly<Record<ShownEffect["status"], string>> = {
@@ -70,7 +70,7 @@ export function EffectCard({ effect }: { effect: ShownEffect }): VNode {
         </p>
         {effect.note !== null && (
           <p>
-            <Words of={effect.note} />
+            <Text of={effect.note} />
           </p>
         )}
         {undoError !== null && (

@@ -53,16 +53,16 @@ const DOUBTS: Readonly<Record<Thread["report"]["inDoubt"][number]["settler"], st
 };
 
 /** What would happen, in words. */
-function Verdict({ headline, text }: { headline: string; text: string }): VNode {
+function Verdict({ headline, text, times = [] }: { headline: string; text: string; times?: readonly string[] }): VNode {
   return (
     <>
       <p>
         <b>
-          <Words of={headline} />
+          <Words of={headline} times={times} />
         </b>
       </p>
       <p class="dim">
-        <Words of={text} />
+        <Words of={text} times={times} />
       </p>
     </>
   );
@@ -145,6 +145,7 @@ export function ResolveDialog({ effect }: { effect: ShownEffect }): VNode {
       verb="Settle"
       thread={effect.threadId}
       address={`/api/effects/${encodeURIComponent(effect.id)}/resolve`}
+      effect={effect.id}
       body={body}
     >
       <p>

@@ -1,9 +1,9 @@
-import { Graph as Layout, layout } from "@dagrejs/dagre";
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
 import { ofThread } from "../addresses";
-import type { Graph, GraphEdge, GraphNode } from "../api";
-import { useAnswer } from "./ask";
+import type { Graph, GraphNode } from "../api";
+import { unreachable, useAnswer } from "./ask";
+import type { Placed, Way } from "./layout";
 import { go, usePlace } from "./place";
 import { Copy, Pill, Text } from "./text";
 import { Loading, Trouble } from "./trouble";
@@ -12,7 +12,6 @@ import { listed, plural } from "./words";
 const HEIGHT = 44;
 const LETTER = 7.9;
 const SMALL_LETTER = 5.9;
-const MARGIN = 12;
 
 const STATES: Readonly<Record<GraphNode["state"], readonly [string, string]>> = {
   "not-run": ["not run", "plain"],
@@ -22,50 +21,6 @@ const STATES: Readonly<Record<GraphNode["state"], readonly [string, string]>> = 
   "in-flight": ["in flight", "fly"],
   running: ["running", "run"],
 };
-
-interface Placed {
-  node: GraphNode;
-  x: number;
-  y: number;
-  width: number;
-}
-interface Way {
-  edge: GraphEdge;
-  points: readonly { x: number; y: number }[];
-}
-
-/** Lays out a graph from top to bottom. */
-function placed(nodes: readonly GraphNode[], edges: readonly GraphEdge[]): { nodes: Placed[]; ways: Way[]; view: number[] } {
-  const graph = new Layout({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 34, ranksep: 46, marginx: 16, marginy: 16 });
-  graph.setDefaultEdgeLabel(() => ({}));
-  const widthOf = (node: GraphNode): number =>
-    Math.max(92, Math.min(nameOf(node).length, 34) * LETTER + 30, isEnd(node) ? 0 : subOf(node).length * SMALL_LETTER + 22);
-  for (const node of nodes) graph.setNode(node.id, { width: widthOf(node), height: HEIGHT });
-  const known = edges.filter(({ from, to }) => graph.hasNode(from) && graph.hasNode(to));
-  known.forEach(({ from, to }, index) => graph.setEdge(from, to, {}, String(index)));
-  layout(graph);
-  const at = nodes.map((node): Placed => {
-    const { x = 0, y = 0, width: wide = 0 } = graph.node(node.id) as { x?: number; y?: number; width?: number };
-    return { node, x, y, width: wide };
-  });
-  const ways = known.map((edge, index): Way => {
-    const { points = [] } = graph.edge(edge.from, edge.to, String(index)) as { points?: { x: number; y: number }[] };
-    return { edge, points };
-  });
-  // Ways back go around the nodes, and dagre's own measures leave them out.
-  const across = [
-    ...at.flatMap(({ x, width }) => [x - width / 2, x + width / 2]),
-    ...ways.flatMap(({ points }) => points.map(({ x }) => x)),
-  ];
-  const down = [
-    ...at.flatMap(({ y }) => [y - HEIGHT / 2, y + HEIGHT / 2]),
-    ...ways.flatMap(({ points }) => points.map(({ y }) => y)),
-  ];
-  const [left, top] = [Math.min(...across) - MARGIN, Math.min(...down) - MARGIN];
-  const size = [Math.max(...across) + MARGIN - left, Math.max(...down) + MARGIN - top] as const;
-  return { nodes: at, ways, view: at.length === 0 ? [0, 0, 0, 0] : [left, top, ...size] };
-}
 
 const isEnd = ({ id }: GraphNode): boolean => id.endsWith("__start__") || id.endsWith("__end__");
 const nameOf = (node: GraphNode): string => (isEnd(node) ? (node.id.endsWith("__start__") ? "start" : "end") : node.name);
@@ -81,18 +36,29 @@ const subOf = ({ state, attempts, failed, drifted }: GraphNode): string =>
     .filter((part) => part !== "")
     .join(" · ");
 
+const widthOf = (node: GraphNode): number =>
+  Math.max(92, Math.min(nameOf(node).length, 34) * LETTER + 30, isEnd(node) ? 0 : subOf(node).length * SMALL_LETTER + 22);
+
+/** A file of its own, which is loaded once. Its name is what the server calls it. */
+const layouter = (): Promise<typeof import("./layout.js")> =>
+  import("./layout.js").catch((error: unknown) => {
+    throw unreachable(error);
+  });
+
 /** The graph as it was recorded, with the path that the thread took. */
 export function GraphView({ thread, tick }: { thread: string; tick: number }): VNode {
   const { inside } = usePlace();
   const { data, problem } = useAnswer<Graph>(ofThread(thread, "graph"), tick);
+  const layout = useAnswer("/layout.js", 0, layouter);
   const parent = inside ?? null;
   const shown = useMemo(() => {
     const nodes = (data?.nodes ?? []).filter((node) => node.parent === parent);
     const used = nodes.filter((node) => !isEnd(node) || data?.edges.some(({ from, to }) => from === node.id || to === node.id));
-    return placed(used, data?.edges ?? []);
-  }, [data, parent]);
-  if (problem !== undefined) return <Trouble problem={problem} />;
-  if (data === undefined) return <Loading what="the graph" />;
+    return layout.data?.placed(used, data?.edges ?? [], { widthOf, height: HEIGHT });
+  }, [data, layout.data, parent]);
+  const trouble = problem ?? layout.problem;
+  if (trouble !== undefined) return <Trouble problem={trouble} />;
+  if (data === undefined || shown === undefined) return <Loading what="the graph" />;
   const ran = shown.nodes.filter(({ node }) => node.attempts > 0).map(({ node }) => nameOf(node));
   const children = (node: GraphNode): number => data.nodes.filter((other) => other.parent === node.id).length;
   return (

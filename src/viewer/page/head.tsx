@@ -1,12 +1,12 @@
 import type { VNode } from "preact";
 import { ofThread } from "../addresses";
-import type { Sentence, Thread } from "../api";
+import type { Thread, TimedSentence } from "../api";
 import { allows, open, outcome, server } from "./dialogs";
 import { AnswerDialog, ResumeDialog } from "./forms";
 import { go, usePlace } from "./place";
 import { At, Command, Pill, Text, Words } from "./text";
 import { STATE_WORDS } from "./threads";
-import { bytes, count, day, plural, short, utc } from "./words";
+import { bytes, day, plural, short, utc } from "./words";
 
 /** The thread's name, its numbers, and the four answers in words. */
 export function Head({ thread }: { thread: Thread }): VNode {
@@ -96,7 +96,7 @@ function Card({
   children,
 }: {
   question: string;
-  sentence: Sentence;
+  sentence: TimedSentence;
   isHot?: boolean;
   children?: preact.ComponentChildren;
 }): VNode {
@@ -104,11 +104,11 @@ function Card({
     <div class={`a${isHot ? " hot" : ""}`}>
       <h2>{question}</h2>
       <p>
-        <Words of={sentence.headline} />
+        <Words of={sentence.headline} times={sentence.times} />
       </p>
       {sentence.text !== "" && (
         <small>
-          <Words of={sentence.text} />
+          <Words of={sentence.text} times={sentence.times} />
         </small>
       )}
       {sentence.command !== null && <Command of={sentence.command} />}
@@ -118,16 +118,16 @@ function Card({
 }
 
 /** `agent.db · 5 threads · 428 KiB · SQLite, read-only` */
-export function FileLine(): VNode | null {
+export function FileLine({ threads }: { threads: number | undefined }): VNode | null {
   const known = server.use();
   if (known === undefined) return null;
-  const { name, threads, bytes: size, engine, write, database } = known;
+  const { name, bytes: size, engine, write, database } = known;
   return (
     <p class="file" title={database}>
       <Text of={name} />
       <span class="rest">
         {" "}
-        · {count(threads)} {threads === 1 ? "thread" : "threads"} · {bytes(size)} ·{" "}
+        {threads !== undefined && `· ${plural(threads, "thread")} `}· {bytes(size)} ·{" "}
         {engine === "sqlite" ? "SQLite" : "PostgreSQL"}, {write ? <b class="write">may write</b> : "read-only"}
       </span>
     </p>

@@ -5,7 +5,7 @@ import { useAnswer } from "./ask";
 import { allows, open } from "./dialogs";
 import { Choice, RewindDialog, TakeBackDialog } from "./forms";
 import { go, usePlace } from "./place";
-import { Ago, Command, Pill, Text, Words } from "./text";
+import { Ago, Command, Pill, Text } from "./text";
 import { Loading, Trouble } from "./trouble";
 import { Undos } from "./undos";
 import { plural } from "./words";
@@ -98,17 +98,17 @@ function Plan({ plan }: { plan: RewindPlan }): VNode {
   return (
     <article class="card plan-card" aria-label="Plan">
       <h3 class="top">
-        <Words of={plan.headline} />
+        <Text of={plan.headline} />
       </h3>
       <div class="body">
         {plan.text !== "" && (
           <p>
-            <Words of={plan.text} />
+            <Text of={plan.text} />
           </p>
         )}
         {plan.refused !== null && (
           <p class="bad-text">
-            It would be refused now: <Words of={plan.refused} />
+            It would be refused now: <Text of={plan.refused} />
           </p>
         )}
         {removed !== null && (

@@ -104,19 +104,14 @@ export function At({ at, digits = 0 }: { at: string; digits?: 0 | 1 | 3 }): VNod
   );
 }
 
-const MOMENT = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)/;
 
-/** A sentence of the server: its moments are shown as times of day, here or in UTC. */
-export function Words({ of }: { of: string }): VNode {
-  const rest = of.split(MOMENT);
-  const moments = of.match(MOMENT) ?? [];
+/** A sentence of the server: its times are shown as times of day, here or in UTC. A name that looks like one stays. */
+export function Words({ of, times }: { of: string; times: readonly string[] }): VNode {
   return (
     <>
-      {rest.map((text, index) => (
-        <span key={index}>
-          <Text of={text} />
-          {moments[index] !== undefined && <At at={moments[index]} />}
-        </span>
+      {of.split(MOMENT).map((text, index) => (
+        <span key={index}>{times.includes(text) ? <At at={text} /> : <Text of={text} />}</span>
       ))}
     </>
   );

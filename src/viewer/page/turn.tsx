@@ -2,7 +2,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ofThread } from "../addresses";
 import type { Bar, Diff, Thread, TurnAnswer } from "../api";
-import { useAnswer } from "./ask";
+import { type Asked, useAnswer } from "./ask";
 import { DiffBlock } from "./diff";
 import { allows, open } from "./dialogs";
 import { Effects, isInDoubt } from "./effects";
@@ -52,21 +52,20 @@ const KINDS: Readonly<Record<Bar["status"], string>> = {
 export function TurnPane({
   thread,
   bars,
+  asked: { data, problem },
   isWithout,
   tick,
 }: {
   thread: Thread;
   bars: readonly KnownBar[];
+  /** The answer about it. */
+  asked: Asked<TurnAnswer>;
   isWithout: boolean;
   tick: number;
 }): VNode {
   const place = usePlace();
   const { threadId, questions } = thread.report;
   const { turn } = place;
-  const { data, problem } = useAnswer<TurnAnswer>(
-    turn === undefined ? null : ofThread(threadId, `turns/${encodeURIComponent(turn)}`),
-    tick,
-  );
   const bar = bars.find(({ number }) => String(number) === turn);
   const tabs = tabsOf(data);
   const wanted = place.tab ?? (data !== undefined && data.error !== null ? "error" : "effects");
