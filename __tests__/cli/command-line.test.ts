@@ -6,7 +6,7 @@ import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { safe, table, widthOf } from "../../src/testing-internal";
-import { builtProgram, told, type Told } from "./built";
+import { quickProgram, told, type Told } from "./built";
 import { makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
 
@@ -40,7 +40,7 @@ async function shown(args: readonly string[], columns: number): Promise<string> 
 }
 
 beforeAll(async () => {
-  program = builtProgram();
+  program = quickProgram();
   const saver = openSaver(path0);
   await makeThreads(saver);
   await (saver.close() as unknown);

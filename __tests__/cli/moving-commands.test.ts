@@ -8,7 +8,7 @@ import { fillOfficial } from "../import/imp-world";
 import { openSaver, ON_POSTGRES, schemaAt } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { builtProgram, told, type Told } from "./built";
+import { quickProgram, told, type Told } from "./built";
 import { makeThreads } from "./cli-world";
 import { MOVING_SHAPES, SHAPES } from "./shapes";
 
@@ -61,7 +61,7 @@ const ids = async (path: string): Promise<string[]> =>
   (await json("threads", [...db(path), "--sort", "id"])).threads.map(({ threadId }: { threadId: string }) => threadId);
 
 beforeAll(async () => {
-  program = builtProgram();
+  program = quickProgram();
   source = await filled();
 }, 400_000);
 

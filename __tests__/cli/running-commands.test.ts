@@ -7,7 +7,7 @@ import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { type Branches, drawn } from "../../src/testing-internal";
-import { builtProgram, told, type Told } from "./built";
+import { builtProgram, quickProgram, told, type Told } from "./built";
 import { RUNNING_SHAPES, SHAPES } from "./shapes";
 
 // Each command is a process of its own.
@@ -17,18 +17,35 @@ jest.setTimeout(120_000);
 const ROOT = path.join(__dirname, "..", "..");
 const WORLD = path.join(__dirname, "cli-world.ts");
 let program = "";
+let quick = "";
+/** A command, by the program that starts fast where it loads no graph. */
+const commandOf = (place: string, args: readonly string[]): string[] => [
+  process.execPath,
+  args.some((_, n) => args[n - 1] === "--graph") ? program : quick,
+  ...args,
+  ...placed(place),
+];
 const placed = (at: string): string[] =>
   ON_POSTGRES ? ["--db", process.env["TURNS_PG_URL"] ?? "", "--schema", schemaAt(at)] : ["--db", at];
 
 /** As `--graph` loads it: a graph that was compiled otherwise has other sources. */
-const inProcess = (what: string, place: string) =>
-  spawnSync(process.execPath, ["--import", "tsx", WORLD, what, place], { cwd: ROOT, env: { ...process.env, NODE_OPTIONS: "" } });
+const inProcess = (what: string, ...places: string[]) =>
+  spawnSync(process.execPath, ["--import", "tsx", WORLD, what, ...places], {
+    cwd: ROOT,
+    env: { ...process.env, NODE_OPTIONS: "" },
+  });
 
+const worlds: string[] = [];
+
+/** One process makes several, because its start takes longer than that. */
 async function world(): Promise<string> {
-  const place = tempFile();
-  const { status, stderr } = inProcess("makes", place);
+  const made = worlds.pop();
+  if (made !== undefined) return made;
+  const places = Array.from({ length: 10 }, () => tempFile());
+  const { status, stderr } = inProcess("makes", ...places);
   expect({ status, stderr: status === 0 ? "" : String(stderr) }).toEqual({ status: 0, stderr: "" });
-  return place;
+  worlds.push(...places);
+  return world();
 }
 
 /** With a thread `killed`, whose process was killed in the middle of an effect. */
@@ -42,11 +59,7 @@ type Named = keyof typeof RUNNING_SHAPES;
 
 /** What a command says in JSON, after its shape was checked. stderr may have warnings of the run. */
 async function json(place: string, command: Named, args: readonly string[], code = 0): Promise<any> {
-  const {
-    stdout,
-    stderr,
-    code: exit,
-  } = await told([process.execPath, program, ...command.split(" "), ...args, ...placed(place)]);
+  const { stdout, stderr, code: exit } = await told(commandOf(place, [...command.split(" "), ...args]));
   expect({ exit, error: exit === code ? "" : stderr }).toEqual({ exit: code, error: "" });
   const document: unknown = JSON.parse(stdout);
   const { success, error } = RUNNING_SHAPES[command].safeParse(document);
@@ -54,11 +67,12 @@ async function json(place: string, command: Named, args: readonly string[], code
   return document;
 }
 
-const turns = (place: string, ...args: string[]): Promise<Told> => told([process.execPath, program, ...args, ...placed(place)]);
+const turns = (place: string, ...args: string[]): Promise<Told> => told(commandOf(place, args));
 const withGraph = (name: string): string[] => ["--graph", `${WORLD}#${name}`];
 
 beforeAll(() => {
   program = builtProgram();
+  quick = quickProgram();
 }, 400_000);
 
 describe("a graph that --graph names", () => {
@@ -387,7 +401,7 @@ describe("turns tail", () => {
     const place = await world();
     const isLast = (line: string): boolean => line.includes('"waiting"') && line.includes("interrupted");
     const tail = ["tail", "--since", "start", "--cursors", ...placed(place)];
-    const { code, lines, stderr } = await untilLine([process.execPath, program, ...tail], isLast);
+    const { code, lines, stderr } = await untilLine([process.execPath, quick, ...tail], isLast);
     expect(code).toBe(130);
     const changes = lines.map((line) => JSON.parse(line));
     for (const change of changes) expect(RUNNING_SHAPES.tail.safeParse(change).error).toBeUndefined();
@@ -395,7 +409,7 @@ describe("turns tail", () => {
     expect(changes.filter(({ kind, threadId }) => kind === "turn" && threadId === "finished").length).toBe(12);
     expect(stderr).toContain(`turns: continue with --since ${changes.at(-1).cursor}`);
     const saver = openSaver(place);
-    const follower = untilLine([process.execPath, program, "tail", "--since", changes.at(-1).cursor, ...placed(place)], (line) =>
+    const follower = untilLine([process.execPath, quick, "tail", "--since", changes.at(-1).cursor, ...placed(place)], (line) =>
       line.includes("deleted"),
     );
     await saver.deleteThread("finished");
@@ -405,7 +419,7 @@ describe("turns tail", () => {
 
   testOfFiles("S10.1 a closed pipe ends it silently; a file that is deleted or replaced ends it with a word", async () => {
     const place = await world();
-    const line = `${process.execPath} ${program} tail --since start ${placed(place).join(" ")} | head -n 2`;
+    const line = `${process.execPath} ${quick} tail --since start ${placed(place).join(" ")} | head -n 2`;
     const piped = spawn("bash", ["-c", line], { env: { ...process.env, NODE_OPTIONS: "" } });
     const said = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const)
@@ -425,7 +439,7 @@ describe("turns tail", () => {
       ["was replaced by another one", () => renameSync(`${place}.new`, place)],
     ] as const) {
       await turns(place, "backup", `${place}.new`);
-      const child = spawn(process.execPath, [program, "tail", "--since", "start", ...placed(place)], {
+      const child = spawn(process.execPath, [quick, "tail", "--since", "start", ...placed(place)], {
         env: { ...process.env, NODE_OPTIONS: "" },
       });
       let stderr = "";
@@ -446,7 +460,7 @@ describe("a reader that is slow", () => {
     const saver = openSaver(place);
     for (let n = 0; n < 150; n += 1) await saver.copyThread("finished", `copy-${n}`);
     await (saver.close() as unknown);
-    const child = spawn(process.execPath, [program, "tail", "--since", "start", "--cursors", ...placed(place)], {
+    const child = spawn(process.execPath, [quick, "tail", "--since", "start", "--cursors", ...placed(place)], {
       env: { ...process.env, NODE_OPTIONS: "" },
     });
     const [stdout, stderr]: [string[], string[]] = [[], []];
