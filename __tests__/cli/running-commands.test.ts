@@ -12,7 +12,7 @@ import { builtProgram, quickProgram, told, type Told } from "./built";
 import { RUNNING_SHAPES, SHAPES } from "./shapes";
 
 // Each command is a process of its own.
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 /** The commands that run a graph, or follow what it saves, as they are built. Each test has threads of its own. */
 const ROOT = path.join(__dirname, "..", "..");
