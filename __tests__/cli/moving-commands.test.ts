@@ -13,7 +13,7 @@ import { makeThreads } from "./cli-world";
 import { MOVING_SHAPES, SHAPES } from "./shapes";
 
 // Each command is a process of its own.
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const URL_ = process.env["TURNS_PG_URL"] ?? "";
 const KEY = "0123456789abcdef".repeat(4);

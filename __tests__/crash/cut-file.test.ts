@@ -362,7 +362,7 @@ laneTest(
     expect((await saver.verify()).problems).toEqual([]);
     saver.close();
   },
-  120_000,
+  300_000,
 );
 
 describe("S6.6", () => {
@@ -410,7 +410,7 @@ describe("S6.6", () => {
       );
       expect(refusals).toBeGreaterThan(runs(2, 10));
     },
-    120_000,
+    300_000,
   );
 
   laneTest(
@@ -467,7 +467,7 @@ describe("S6.6", () => {
         { numRuns: runs(12, 60) },
       );
     },
-    180_000,
+    300_000,
   );
 });
 

@@ -446,7 +446,7 @@ describe("importing again", () => {
       const some = points(all, 4);
       for (let index = 0; index < some.length; index += 4) await Promise.all(some.slice(index, index + 4).map(check));
     },
-    120_000,
+    300_000,
   );
 
   test("I3.6 while a thread is imported nobody else imports or runs it", async () => {

@@ -367,7 +367,7 @@ describe("S5.2 writing", () => {
       await new CheckpointFile(path).logTokens("p", { output: 1 });
       expect(existsSync(left)).toBe(false);
     },
-    120_000,
+    300_000,
   );
 });
 

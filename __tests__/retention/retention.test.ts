@@ -889,7 +889,7 @@ describe("S2.1 property", () => {
         { numRuns: runs(4, 12) },
       );
     },
-    120_000,
+    300_000,
   );
 
   const request = ({ keepLast, batchSize }: { keepLast: number; batchSize: number }) => ({ keepLast, batchSize });

@@ -11,7 +11,7 @@ import { points, runs } from "../support/lane";
 import { laneTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const worlds: World[] = [];
 const world = (path?: string): World => {

@@ -357,7 +357,7 @@ describe("S4.7 several processes open one new file", () => {
         db.close();
       }
     },
-    120_000,
+    300_000,
   );
 });
 

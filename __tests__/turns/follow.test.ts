@@ -154,7 +154,7 @@ laneTest(
       await (setting.close() as unknown as Promise<void>);
     }
   },
-  120_000,
+  300_000,
 );
 
 test("S10.4 followers of all threads are told of each, also of those that begin later", async () => {
