@@ -82,6 +82,7 @@ export const SLOW = [
     "cli/large-file",
     "viewer/journeys",
     "docs/package",
+    "transactions/transactions-crash",
     "langgraph/delta-order",
     "cli/command-line",
     "differential/differential",
@@ -90,6 +91,7 @@ export const SLOW = [
   ...["crash/crash-matrix", "postgres/postgres-machines", "postgres/postgres-storms", "rewind/rewind", "retention/retention"],
   ...[
     "integrity/corruption",
+    "integrity/hostile",
     "integrity/verify",
     "effects/effects-crash",
     "moving/move-crash",

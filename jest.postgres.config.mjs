@@ -20,5 +20,6 @@ export default {
   setupFilesAfterEnv: [...base.setupFilesAfterEnv, "<rootDir>/__tests__/setup/postgres.ts"],
   reporters: ["default", "<rootDir>/__tests__/setup/postgres-skipped.cjs"],
   coverageThreshold: undefined,
-  testTimeout: 120_000,
+  // In CI the long lane is beside it.
+  testTimeout: 300_000,
 };

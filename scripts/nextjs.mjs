@@ -3,6 +3,7 @@
  *
  *   node scripts/nextjs.mjs             installs and builds
  *   node scripts/nextjs.mjs --install   installs alone; ends with 3 if the packages can't be had
+ *   node scripts/nextjs.mjs --package langgraph-checkpoint-turns-0.1.0.tgz   with a tarball that is there already
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -39,20 +40,26 @@ export function install() {
   writeFileSync(stamp, wanted);
 }
 
-/** Packs this package, puts it into the project, and builds that. */
-export function build() {
+const run = (cwd, command, ...args) =>
+  execFileSync(command, args, { cwd, stdio: ["ignore", "pipe", 2], env, timeout: BUILD_LIMIT_MS });
+
+/** @returns a tarball of this package */
+function packed() {
   const stage = path.join(root, ".tmp", "nextjs-package");
   copyTree(stage);
   rmSync(path.join(stage, "node_modules"), { force: true });
   symlinkSync(realpathSync(path.join(root, "node_modules")), path.join(stage, "node_modules"), "dir");
-  const run = (cwd, command, ...args) =>
-    execFileSync(command, args, { cwd, stdio: ["ignore", "pipe", 2], env, timeout: BUILD_LIMIT_MS });
   run(stage, "npm", "run", "build");
   const [{ filename }] = JSON.parse(run(stage, "npm", "pack", "--json", "--ignore-scripts"));
+  return path.join(stage, filename);
+}
+
+/** Puts this package into the project, and builds that. */
+export function build(tarball = packed()) {
   const ours = path.join(modules, OURS);
   rmSync(ours, { recursive: true, force: true });
   mkdirSync(ours);
-  run(ours, "tar", "-xzf", path.join(stage, filename), "--strip-components=1");
+  run(ours, "tar", "-xzf", path.resolve(tarball), "--strip-components=1");
   // With the binary that is installed here.
   for (const name of ["better-sqlite3", "bindings", "file-uri-to-path"]) {
     cpSync(realpathSync(path.join(root, "node_modules", name)), path.join(modules, name), { recursive: true });
@@ -81,5 +88,6 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
     console.error(error.message);
     process.exit(3);
   }
-  if (!process.argv.includes("--install")) build();
+  const [option, tarball] = process.argv.slice(2);
+  if (option !== "--install") build(option === "--package" ? tarball : undefined);
 }

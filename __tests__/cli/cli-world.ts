@@ -64,10 +64,14 @@ export async function makeThreads(saver: TurnSaver): Promise<void> {
 }
 
 /** In a process of its own, so that its graphs have the source that `--graph` finds. */
-if (process.argv[2] === "makes") {
-  const saver = openSaver(process.argv[3] ?? "");
-  void makeThreads(saver).then(() => saver.close());
+async function makeAll(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const saver = openSaver(path);
+    await makeThreads(saver);
+    await (saver.close() as unknown);
+  }
 }
+if (process.argv[2] === "makes") void makeAll(process.argv.slice(3));
 if (process.argv[2] === "dies") {
   const saver = openSaver(process.argv[3] ?? "");
   void runOn(saver, "killed", "only", "dies", 4);

@@ -6,12 +6,12 @@ import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { safe, table, widthOf } from "../../src/testing-internal";
-import { builtProgram, told, type Told } from "./built";
+import { quickProgram, told, type Told } from "./built";
 import { makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
 
 // Each command is a process of its own.
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 /** The program `turns` as it is built, on a database with a thread in each state. */
 const path0 = tempFile();
@@ -40,7 +40,7 @@ async function shown(args: readonly string[], columns: number): Promise<string> 
 }
 
 beforeAll(async () => {
-  program = builtProgram();
+  program = quickProgram();
   const saver = openSaver(path0);
   await makeThreads(saver);
   await (saver.close() as unknown);
@@ -536,7 +536,7 @@ describe("what changes something", () => {
     const saver = openSaver(path1);
     await makeThreads(saver);
     await (saver.close() as unknown);
-  }, 120_000);
+  }, 300_000);
 
   test("S10.1 shows its plan and does nothing without --yes: exit code 4, or 0 for --dry-run", async () => {
     const commands: readonly [keyof typeof SHAPES, string[]][] = [

@@ -8,12 +8,12 @@ import { fillOfficial } from "../import/imp-world";
 import { openSaver, ON_POSTGRES, schemaAt } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { builtProgram, told, type Told } from "./built";
+import { quickProgram, told, type Told } from "./built";
 import { makeThreads } from "./cli-world";
 import { MOVING_SHAPES, SHAPES } from "./shapes";
 
 // Each command is a process of its own.
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const URL_ = process.env["TURNS_PG_URL"] ?? "";
 const KEY = "0123456789abcdef".repeat(4);
@@ -61,7 +61,7 @@ const ids = async (path: string): Promise<string[]> =>
   (await json("threads", [...db(path), "--sort", "id"])).threads.map(({ threadId }: { threadId: string }) => threadId);
 
 beforeAll(async () => {
-  program = builtProgram();
+  program = quickProgram();
   source = await filled();
 }, 400_000);
 

@@ -3,38 +3,58 @@ import { once } from "node:events";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { buildSync } from "esbuild";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { type Branches, drawn } from "../../src/testing-internal";
-import { builtProgram, told, type Told } from "./built";
+import { builtProgram, quickProgram, told, type Told } from "./built";
 import { RUNNING_SHAPES, SHAPES } from "./shapes";
 
 // Each command is a process of its own.
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 /** The commands that run a graph, or follow what it saves, as they are built. Each test has threads of its own. */
 const ROOT = path.join(__dirname, "..", "..");
-const WORLD = path.join(__dirname, "cli-world.ts");
+const TYPED_WORLD = path.join(__dirname, "cli-world.ts");
+/** The same graphs, compiled: they load in half of the time. */
+let compiledGraphs = "";
 let program = "";
+let quick = "";
+/** A command, by the program that starts fast where it loads no graph. */
+const commandOf = (place: string, args: readonly string[]): string[] => [
+  process.execPath,
+  args.some((_, n) => args[n - 1] === "--graph") ? program : quick,
+  ...args,
+  ...placed(place),
+];
 const placed = (at: string): string[] =>
   ON_POSTGRES ? ["--db", process.env["TURNS_PG_URL"] ?? "", "--schema", schemaAt(at)] : ["--db", at];
 
 /** As `--graph` loads it: a graph that was compiled otherwise has other sources. */
-const inProcess = (what: string, place: string) =>
-  spawnSync(process.execPath, ["--import", "tsx", WORLD, what, place], { cwd: ROOT, env: { ...process.env, NODE_OPTIONS: "" } });
+const inProcess = (what: string, places: readonly string[], how: readonly string[] = [compiledGraphs]) =>
+  spawnSync(process.execPath, [...how, what, ...places], { cwd: ROOT, env: { ...process.env, NODE_OPTIONS: "" } });
 
-async function world(): Promise<string> {
-  const place = tempFile();
-  const { status, stderr } = inProcess("makes", place);
+function makeWorlds(places: readonly string[], how?: readonly string[]): void {
+  const { status, stderr } = inProcess("makes", places, how);
   expect({ status, stderr: status === 0 ? "" : String(stderr) }).toEqual({ status: 0, stderr: "" });
-  return place;
+}
+
+const worlds: string[] = [];
+
+/** One process makes several, because its start takes longer than that. */
+async function world(): Promise<string> {
+  if (worlds.length === 0) {
+    worlds.push(...Array.from({ length: 10 }, () => tempFile()));
+    makeWorlds(worlds);
+  }
+  return worlds.pop() ?? "";
 }
 
 /** With a thread `killed`, whose process was killed in the middle of an effect. */
 async function worldWithDead(): Promise<string> {
   const place = await world();
-  expect(inProcess("dies", place).signal).toBe("SIGKILL");
+  expect(inProcess("dies", [place]).signal).toBe("SIGKILL");
   return place;
 }
 
@@ -42,11 +62,7 @@ type Named = keyof typeof RUNNING_SHAPES;
 
 /** What a command says in JSON, after its shape was checked. stderr may have warnings of the run. */
 async function json(place: string, command: Named, args: readonly string[], code = 0): Promise<any> {
-  const {
-    stdout,
-    stderr,
-    code: exit,
-  } = await told([process.execPath, program, ...command.split(" "), ...args, ...placed(place)]);
+  const { stdout, stderr, code: exit } = await told(commandOf(place, [...command.split(" "), ...args]));
   expect({ exit, error: exit === code ? "" : stderr }).toEqual({ exit: code, error: "" });
   const document: unknown = JSON.parse(stdout);
   const { success, error } = RUNNING_SHAPES[command].safeParse(document);
@@ -54,12 +70,34 @@ async function json(place: string, command: Named, args: readonly string[], code
   return document;
 }
 
-const turns = (place: string, ...args: string[]): Promise<Told> => told([process.execPath, program, ...args, ...placed(place)]);
-const withGraph = (name: string): string[] => ["--graph", `${WORLD}#${name}`];
+const turns = (place: string, ...args: string[]): Promise<Told> => told(commandOf(place, args));
+const withGraph = (name: string, module = compiledGraphs): string[] => ["--graph", `${module}#${name}`];
 
 beforeAll(() => {
+  compiledGraphs = compiledWorld();
   program = builtProgram();
+  quick = quickProgram();
 }, 400_000);
+
+afterAll(() => rmSync(path.dirname(compiledGraphs), { recursive: true, force: true }));
+
+/** LangGraph stays outside, so that it's the program's. */
+function compiledWorld(): string {
+  const outfile = path.join(mkdtempSync(path.join(ROOT, ".tmp", "world-")), "cli-world.mjs");
+  buildSync({
+    entryPoints: [TYPED_WORLD],
+    outfile,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    alias: { "langgraph-checkpoint-turns": path.join(ROOT, "src", "index.ts") },
+    external: ["@langchain/*", "@opentelemetry/api", "acorn", "better-sqlite3", "markdown-it", "pg", "zod"],
+    keepNames: true,
+    logLevel: "error",
+  });
+  return outfile;
+}
 
 describe("a graph that --graph names", () => {
   test("S10.1 resume shows its plan, then continues the thread, and says what became of it", async () => {
@@ -92,8 +130,9 @@ describe("a graph that --graph names", () => {
       [[], { NODE_OPTIONS: "--import tsx" }],
     ];
     for (const [node, env] of ways) {
-      const place = await world();
-      const args = [...node, program, "resume", "failed", ...withGraph("graph"), "--yes", ...placed(place)];
+      const place = tempFile();
+      makeWorlds([place], ["--import", "tsx", TYPED_WORLD]);
+      const args = [...node, program, "resume", "failed", ...withGraph("graph", TYPED_WORLD), "--yes", ...placed(place)];
       const { code, stderr } = await told([process.execPath, ...args], { env });
       expect({ code, error: code === 0 ? "" : stderr }).toEqual({ code: 0, error: "" });
     }
@@ -230,7 +269,7 @@ describe("a graph that --graph names", () => {
     expect(missing).toMatchObject({ code: 2, stdout: "" });
     expect(missing.stderr).toContain('Did you mean "graph"? Its exports: asks, fails, graph, makeThreads, notAGraph, ships.');
     expect((await turns(place, "resume", "failed", ...withGraph("notAGraph"))).stderr).toContain('#notAGraph" is 3, not a graph');
-    expect((await turns(place, "resume", "failed", "--graph", WORLD)).stderr).toContain("has no default export");
+    expect((await turns(place, "resume", "failed", "--graph", compiledGraphs)).stderr).toContain("has no default export");
     expect((await turns(place, "resume", "failed", "--graph", "./gone.ts")).stderr).toContain("There is no file");
     const folder = mkdtempSync(path.join(tempPlace(), "turns-graph-"));
     const write = (name: string, text: string): string => {
@@ -288,7 +327,7 @@ describe("a graph that --graph names", () => {
     });
     const allowed = await turns(place, "rewind", "finished", "--to", "first", "--dry-run", "--allow-uncompensated");
     expect({ code: allowed.code, ...JSON.parse(allowed.stdout) }).toMatchObject({ code: 0, plan: { refused: null } });
-    for (const module of [WORLD, `${WORLD}#graph`]) {
+    for (const module of [compiledGraphs, `${compiledGraphs}#graph`]) {
       const withUndos = await turns(place, "rewind", "finished", "--to", "first", "--dry-run", "--graph", module);
       expect({ code: withUndos.code, ...JSON.parse(withUndos.stdout) }).toMatchObject({
         code: 0,
@@ -301,7 +340,7 @@ describe("a graph that --graph names", () => {
 describe("a rewind that was begun and isn't finished", () => {
   const begun = async (): Promise<string> => {
     const place = await world();
-    const rewind = ["rewind", "finished", "--to", "first", "--graph", WORLD, "--yes", ...placed(place)];
+    const rewind = ["rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", ...placed(place)];
     const failed = await told([process.execPath, program, ...rewind], { env: { UNDO_FAILS: "1" } });
     expect(failed).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("turns rewind THREAD --abandon") });
     return place;
@@ -317,13 +356,13 @@ describe("a rewind that was begun and isn't finished", () => {
     );
     expect((await turns(place, "doctor")).stdout).toContain("turns rewind finished --abandon gives it up");
     for (const to of [[], ["--to", "first"]]) {
-      const plan = await turns(place, "rewind", "finished", ...to, "--graph", WORLD, "--dry-run", "--table");
+      const plan = await turns(place, "rewind", "finished", ...to, "--graph", compiledGraphs, "--dry-run", "--table");
       expect(plan).toMatchObject({ code: 0, stdout: expect.stringMatching(/to task first was begun at .* and isn't finished/) });
       expect(plan.stdout).toContain("its undo is called");
     }
     const resumed = await turns(place, "resume", "finished", ...withGraph("graph"), "--yes");
     expect(resumed.code).toBe(4);
-    const done = await turns(place, "rewind", "finished", "--graph", WORLD, "--yes");
+    const done = await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes");
     expect({ code: done.code, ...JSON.parse(done.stdout) }).toMatchObject({
       code: 0,
       done: true,
@@ -387,7 +426,7 @@ describe("turns tail", () => {
     const place = await world();
     const isLast = (line: string): boolean => line.includes('"waiting"') && line.includes("interrupted");
     const tail = ["tail", "--since", "start", "--cursors", ...placed(place)];
-    const { code, lines, stderr } = await untilLine([process.execPath, program, ...tail], isLast);
+    const { code, lines, stderr } = await untilLine([process.execPath, quick, ...tail], isLast);
     expect(code).toBe(130);
     const changes = lines.map((line) => JSON.parse(line));
     for (const change of changes) expect(RUNNING_SHAPES.tail.safeParse(change).error).toBeUndefined();
@@ -395,7 +434,7 @@ describe("turns tail", () => {
     expect(changes.filter(({ kind, threadId }) => kind === "turn" && threadId === "finished").length).toBe(12);
     expect(stderr).toContain(`turns: continue with --since ${changes.at(-1).cursor}`);
     const saver = openSaver(place);
-    const follower = untilLine([process.execPath, program, "tail", "--since", changes.at(-1).cursor, ...placed(place)], (line) =>
+    const follower = untilLine([process.execPath, quick, "tail", "--since", changes.at(-1).cursor, ...placed(place)], (line) =>
       line.includes("deleted"),
     );
     await saver.deleteThread("finished");
@@ -405,7 +444,7 @@ describe("turns tail", () => {
 
   testOfFiles("S10.1 a closed pipe ends it silently; a file that is deleted or replaced ends it with a word", async () => {
     const place = await world();
-    const line = `${process.execPath} ${program} tail --since start ${placed(place).join(" ")} | head -n 2`;
+    const line = `${process.execPath} ${quick} tail --since start ${placed(place).join(" ")} | head -n 2`;
     const piped = spawn("bash", ["-c", line], { env: { ...process.env, NODE_OPTIONS: "" } });
     const said = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const)
@@ -425,7 +464,7 @@ describe("turns tail", () => {
       ["was replaced by another one", () => renameSync(`${place}.new`, place)],
     ] as const) {
       await turns(place, "backup", `${place}.new`);
-      const child = spawn(process.execPath, [program, "tail", "--since", "start", ...placed(place)], {
+      const child = spawn(process.execPath, [quick, "tail", "--since", "start", ...placed(place)], {
         env: { ...process.env, NODE_OPTIONS: "" },
       });
       let stderr = "";
@@ -446,7 +485,7 @@ describe("a reader that is slow", () => {
     const saver = openSaver(place);
     for (let n = 0; n < 150; n += 1) await saver.copyThread("finished", `copy-${n}`);
     await (saver.close() as unknown);
-    const child = spawn(process.execPath, [program, "tail", "--since", "start", "--cursors", ...placed(place)], {
+    const child = spawn(process.execPath, [quick, "tail", "--since", "start", "--cursors", ...placed(place)], {
       env: { ...process.env, NODE_OPTIONS: "" },
     });
     const [stdout, stderr]: [string[], string[]] = [[], []];

@@ -4,7 +4,7 @@ import path from "node:path";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { widthOf } from "../../src/testing-internal";
-import { builtProgram } from "./built";
+import { builtProgram, quickProgram } from "./built";
 import { makeThreads } from "./cli-world";
 import { normalised, recorded, RECORDING } from "./recorded";
 
@@ -13,10 +13,12 @@ jest.setTimeout(300_000);
 /** The program on a real terminal, which tmux is; without tmux these tests are counted as skipped. On PostgreSQL it's the same. */
 const onTerminal = spawnSync("tmux", ["-V"]).status === 0 ? test : test.skip;
 let program = "";
+let quick = "";
 const file = tempFile();
 
 beforeAll(async () => {
   program = builtProgram();
+  quick = quickProgram();
   const saver = openSaver(file);
   await makeThreads(saver);
   saver.close();
@@ -54,7 +56,7 @@ function onScreen(line: string, columns: number, use: (terminal: Terminal) => vo
   }
 }
 
-const turns = (args: string, env = ""): string => `${env} ${process.execPath} ${program} ${args} --db ${file}`;
+const turns = (args: string, env = ""): string => `${env} ${process.execPath} ${quick} ${args} --db ${file}`;
 
 describe("on a terminal", () => {
   onTerminal.each([80, 200])("S10.1 %i columns: every list fits, and colours tell the state", (columns) => {
@@ -64,7 +66,7 @@ describe("on a terminal", () => {
         // A line that is too long would be wrapped, and so be more lines than there are.
         const lines = screen.slice(0, screen.indexOf("exit 0")).trimEnd().split("\n");
         expect(lines.filter((line) => widthOf(line) > columns)).toEqual([]);
-        const told = spawnSync(process.execPath, [program, ...args.split(" "), "--table", "--db", file], {
+        const told = spawnSync(process.execPath, [quick, ...args.split(" "), "--table", "--db", file], {
           encoding: "utf8",
           env: { ...process.env, NODE_OPTIONS: "", COLUMNS: String(columns) },
         });

@@ -2,6 +2,7 @@ import { START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { chain, Log } from "../support/s1-graph";
 import { configOf, idOf, openOn } from "../support/model-calls";
 import { tempFile } from "../support/temp";
@@ -203,15 +204,19 @@ const harm: fc.Arbitrary<Move> = fc.record({ by: fc.nat(1) }).chain((by) =>
 );
 
 describe("of runs that a rewind meets", () => {
-  test("S7.6 S3.2 property: no matter what is rewound, pruned and saved in between, nothing that was saved before a rewind is built upon after it", async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.oneof({ weight: 3, arbitrary: move }, { weight: 1, arbitrary: harm }), { minLength: 6, maxLength: 30 }),
-        play,
-      ),
-      { numRuns: runs(12, 200) },
-    );
-  }, 600_000);
+  laneTest(
+    "S7.6 S3.2 property: no matter what is rewound, pruned and saved in between, nothing that was saved before a rewind is built upon after it",
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.oneof({ weight: 3, arbitrary: move }, { weight: 1, arbitrary: harm }), { minLength: 6, maxLength: 30 }),
+          play,
+        ),
+        { numRuns: runs(12, 200) },
+      );
+    },
+    600_000,
+  );
 });
 
 async function epochOf(saver: TurnSaver): Promise<number> {

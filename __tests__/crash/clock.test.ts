@@ -6,6 +6,7 @@ import { expectSameInspiteOf, type Timed } from "./clock-world";
 import { collect, quiet, thread, type Variant } from "../support/diff-harness";
 import { DAY, HOUR, JumpyClock, SECOND } from "./jumpy-clock";
 import { LONG } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
 
@@ -131,7 +132,7 @@ describe("S6.3 no matter what the clock does, a graph behaves as on MemorySaver 
   /** In the short lane every other scenario runs attached, and the rest unattached. */
   const same = (title: string, scenario: Timed) => {
     const variants: readonly Variant[] = LONG ? ["turns", "attached"] : [scenarios++ % 2 === 0 ? "attached" : "turns"];
-    test(`S6.3 ${title}`, () => expectSameInspiteOf({ offsets, variants }, scenario));
+    laneTest(`S6.3 ${title}`, () => expectSameInspiteOf({ offsets, variants }, scenario));
   };
 
   same("between supersteps of one run", async (lab, { around, jump }) => {

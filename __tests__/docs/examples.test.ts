@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { TurnSaver } from "langgraph-checkpoint-turns";
@@ -7,6 +7,8 @@ import { TurnSaver } from "langgraph-checkpoint-turns";
 /** The examples and the demo as a user runs them: each in a process of its own, in an empty temporary folder. */
 const root = path.resolve(__dirname, "..", "..");
 const temporary = mkdtempSync(path.join(tmpdir(), "turns-examples-"));
+const compiled = path.join(temporary, `tsx-${process.geteuid?.()}`);
+mkdirSync(compiled);
 
 jest.setTimeout(60_000);
 afterAll(() => rmSync(temporary, { recursive: true, force: true }));
@@ -23,6 +25,8 @@ interface Ended {
 
 function run(script: string, cwd = root, args: readonly string[] = []): Promise<Ended> {
   const folder = mkdtempSync(path.join(temporary, "run-"));
+  // What tsx has compiled stays in the temporary folder, too. All examples share it.
+  symlinkSync(compiled, path.join(folder, path.basename(compiled)), "junction");
   const env: NodeJS.ProcessEnv = {
     ...process.env,
     TMPDIR: folder,
@@ -39,7 +43,6 @@ function run(script: string, cwd = root, args: readonly string[] = []): Promise<
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
     child.on("error", reject);
     child.on("close", (code) => {
-      // tsx keeps its cache in the temporary folder.
       const leftovers = readdirSync(folder).filter((name) => name.startsWith("turns-"));
       resolve({ code, stdout, stderr, folder, leftovers });
     });

@@ -142,7 +142,7 @@ test("S1.10 one command runs the persister's tests, and its branch coverage is h
   };
   expect(globalConfig.coverageThreshold["./src/turns/checkpoint-persister.ts"]?.branches).toBeGreaterThanOrEqual(90);
   const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
-  expect(read(".ci", "run")).toMatch(/^npx jest langgraph-checkpoints --ci --coverage .*checkpoint-persister/m);
+  expect(read(".ci", "run")).toMatch(/^ *npx jest langgraph-checkpoints --ci --coverage .*checkpoint-persister/m);
   expect(scripts["typecheck"]).toContain("tsc --noEmit");
 });
 

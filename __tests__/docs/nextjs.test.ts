@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { CHILD_ENV } from "../support/child-program";
 import { tempFile } from "../support/temp";
+import { packed } from "./packed";
 
 /**
  * examples/nextjs, built by Next.js as a project of its own with the packed package, and asked over HTTP. It needs the npm registry once;
@@ -61,7 +62,8 @@ const tokens = (events: string): string =>
   [...events.matchAll(/^event: token\ndata: (.*)$/gm)].map(([, token]) => JSON.parse(token as string) as string).join("");
 
 withNextjs("S8.6 examples: nextjs is built, streams, stops with its request, and drains on SIGTERM", async () => {
-  const built = spawnSync(process.execPath, [join("scripts", "nextjs.mjs")], { cwd: ROOT, encoding: "utf8" });
+  const script = [join("scripts", "nextjs.mjs"), "--package", packed().tarball];
+  const built = spawnSync(process.execPath, script, { cwd: ROOT, encoding: "utf8" });
   expect([built.status, built.status === 0 ? "" : built.stderr]).toEqual([0, ""]);
 
   const database = tempFile();

@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
+import { PACK_LIMIT_MS, packed } from "./packed";
 
 /**
  * The package as its users get it: built and packed from a copy of the repository, unpacked into empty projects that see nothing
@@ -23,7 +24,7 @@ const manifest = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"
 const declared = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.peerDependencies });
 
 const work = mkdtempSync(path.join(tmpdir(), "turns-package-"));
-const stage = path.join(work, "repository");
+let stage = "";
 let tarball = "";
 let files: string[] = [];
 
@@ -185,20 +186,12 @@ const lastLineOf = (text: string): string => text.trim().split("\n").at(-1) ?? "
 const lastLine = (text: string) => JSON.parse(lastLineOf(text));
 
 beforeAll(() => {
-  mkdirSync(stage);
-  for (const entry of readdirSync(root)) {
-    if (["node_modules", ".git", "dist", "coverage", ".tmp"].includes(entry)) continue;
-    cpSync(path.join(root, entry), path.join(stage, entry), { recursive: true });
-  }
-  symlinkSync(path.join(root, "node_modules"), path.join(stage, "node_modules"), "dir");
-  run(stage, "npm", ["run", "build"]);
-  run(stage, "npm", ["pack", "--ignore-scripts", "--offline", "--pack-destination", work]);
-  tarball = path.join(work, `${manifest.name}-${manifest.version}.tgz`);
+  ({ repository: stage, tarball } = packed());
   files = run(work, "tar", ["-tzf", tarball])
     .trim()
     .split("\n")
     .map((file) => file.replace(/^package\//, ""));
-}, 180_000);
+}, PACK_LIMIT_MS);
 
 afterAll(() => rmSync(work, { recursive: true, force: true }));
 

@@ -32,9 +32,12 @@ function titlesOf(name: string, source: string): string[] {
   return titles;
 }
 
-/** `test` (`testOfFiles` too), `it` or `describe`, also where `.each(rows)` made it or it is `.concurrent`; of anything else (`test.skip`) no such name. */
+/** Each is a `test`. */
+const TESTS: readonly string[] = ["testOfFiles", "laneTest", "laneTestOfFiles"];
+
+/** `test` (one of {@link TESTS} too), `it` or `describe`, also where `.each(rows)` made it or it is `.concurrent`; of anything else (`test.skip`) no such name. */
 function kindOf(callee: ts.Expression): string | undefined {
-  if (ts.isIdentifier(callee)) return callee.text === "testOfFiles" ? "test" : callee.text;
+  if (ts.isIdentifier(callee)) return TESTS.includes(callee.text) ? "test" : callee.text;
   if (ts.isPropertyAccessExpression(callee) && callee.name.text === "concurrent") return kindOf(callee.expression);
   const made = ts.isCallExpression(callee) ? callee.expression : ts.isTaggedTemplateExpression(callee) ? callee.tag : undefined;
   if (made === undefined || !ts.isPropertyAccessExpression(made) || made.name.text !== "each") return undefined;

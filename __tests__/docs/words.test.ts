@@ -125,9 +125,11 @@ describe("words", () => {
 
   test("titles of tests are in plain English", () => {
     const titles = filesIn("__tests__", ".test.ts").flatMap((file) =>
-      [...read(file).matchAll(/^\s*(?:test|it|describe)(?:\.\w+)*(?:\([^\n]*?\))?\(\s*(["`])((?:(?!\1).)*)\1/gm)].flatMap(
-        ([, , title = ""]) => wrongWords(title.replaceAll("`", "")).map((found) => `${file}: ${title}: ${found}`),
-      ),
+      [
+        ...read(file).matchAll(
+          /^\s*(?:test|it|describe|testOfFiles|laneTest|laneTestOfFiles)(?:\.\w+)*(?:\([^\n]*?\))?\(\s*(["`])((?:(?!\1).)*)\1/gm,
+        ),
+      ].flatMap(([, , title = ""]) => wrongWords(title.replaceAll("`", "")).map((found) => `${file}: ${title}: ${found}`)),
     );
     expect(titles).toEqual([]);
   });

@@ -5,6 +5,7 @@ import { definitionNamed } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, type NodeBody, open, refusal, thread, told } from "../support/eff-world";
 import { KEY } from "../support/enc-graph";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { everythingIn } from "../support/s1-tools";
 import { config } from "../support/undo-world";
 
@@ -490,70 +491,73 @@ describe("S8.2 a name belongs to one definition", () => {
     expect(asked).toEqual(["red"]);
   });
 
-  test("S8.2 S3.5 property: in all orders of definitions and calls, a rewind calls the undo of the definition that did the effect, or refuses", async () => {
-    type Step = { does: "reload" } | { does: "make"; tenant: string; old: number } | { does: "effect"; by: number };
-    const tenant = fc.constantFrom("main", "red", "blue");
-    const steps = fc.array(
-      fc.oneof<fc.Arbitrary<Step>[]>(
-        fc.constant({ does: "reload" }),
-        fc.record({ does: fc.constant("make" as const), tenant, old: fc.nat(2) }),
-        fc.record({ does: fc.constant("effect" as const), by: fc.nat(5) }),
-      ),
-      { minLength: 2, maxLength: 10 },
-    );
-    const refused = { yes: 0, no: 0 };
-    await fc.assert(
-      fc.asyncProperty(steps, fc.boolean(), async (given, shared) => {
-        const name = `made ${++made}`;
-        const undone: string[] = [];
-        const doers: string[] = [];
-        const sharedUndo = ({ result }: UndoCall<void, string>): unknown => undone.push(result);
-        const modules: { define: Define; made: number }[] = [];
-        const effects: DefinedEffect<void, string>[] = [];
-        const make = (module: (typeof modules)[number], tenant: string): void => {
-          const undo = shared ? sharedUndo : () => undone.push(tenant);
-          module.made++;
-          effects.push(module.define<void, string>(name, { run: () => tenant, undo }));
-        };
-        // As it is loaded, a module makes the effect of its main tenant.
-        const reload = (): void => {
-          modules.push({ define: loadedAs(`file:///app/${name}.js?t=${modules.length}`), made: 0 });
-          make(modules.at(-1)!, "main");
-        };
-        reload();
-        let now: DefinedEffect<void, string> | undefined;
-        const { saver, invoke } = running(async () => ({ log: now === undefined ? [] : [await now()] }));
-        await invoke("a");
-        for (const [index, step] of given.entries()) {
-          if (step.does === "reload") reload();
-          else if (step.does === "make") make(modules.at(-1 - step.old) ?? modules[0]!, step.tenant);
-          else {
-            now = effects[step.by % effects.length];
-            doers.push((await invoke(`task ${index}`)).log.at(-1)!);
+  laneTest(
+    "S8.2 S3.5 property: in all orders of definitions and calls, a rewind calls the undo of the definition that did the effect, or refuses",
+    async () => {
+      type Step = { does: "reload" } | { does: "make"; tenant: string; old: number } | { does: "effect"; by: number };
+      const tenant = fc.constantFrom("main", "red", "blue");
+      const steps = fc.array(
+        fc.oneof<fc.Arbitrary<Step>[]>(
+          fc.constant({ does: "reload" }),
+          fc.record({ does: fc.constant("make" as const), tenant, old: fc.nat(2) }),
+          fc.record({ does: fc.constant("effect" as const), by: fc.nat(5) }),
+        ),
+        { minLength: 2, maxLength: 10 },
+      );
+      const refused = { yes: 0, no: 0 };
+      await fc.assert(
+        fc.asyncProperty(steps, fc.boolean(), async (given, shared) => {
+          const name = `made ${++made}`;
+          const undone: string[] = [];
+          const doers: string[] = [];
+          const sharedUndo = ({ result }: UndoCall<void, string>): unknown => undone.push(result);
+          const modules: { define: Define; made: number }[] = [];
+          const effects: DefinedEffect<void, string>[] = [];
+          const make = (module: (typeof modules)[number], tenant: string): void => {
+            const undo = shared ? sharedUndo : () => undone.push(tenant);
+            module.made++;
+            effects.push(module.define<void, string>(name, { run: () => tenant, undo }));
+          };
+          // As it is loaded, a module makes the effect of its main tenant.
+          const reload = (): void => {
+            modules.push({ define: loadedAs(`file:///app/${name}.js?t=${modules.length}`), made: 0 });
+            make(modules.at(-1)!, "main");
+          };
+          reload();
+          let now: DefinedEffect<void, string> | undefined;
+          const { saver, invoke } = running(async () => ({ log: now === undefined ? [] : [await now()] }));
+          await invoke("a");
+          for (const [index, step] of given.entries()) {
+            if (step.does === "reload") reload();
+            else if (step.does === "make") make(modules.at(-1 - step.old) ?? modules[0]!, step.tenant);
+            else {
+              now = effects[step.by % effects.length];
+              doers.push((await invoke(`task ${index}`)).log.at(-1)!);
+            }
           }
-        }
-        const isAmbiguous = !shared && doers.length > 0 && modules.some((module) => module.made > 1);
-        refused[isAmbiguous ? "yes" : "no"]++;
-        if (isAmbiguous) expect(await refusal(saver.rewind(TO_A))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
-        else await saver.rewind(TO_A);
-        expect(undone).toEqual(isAmbiguous ? [] : doers.toReversed());
-        closeAll();
-      }),
-      {
-        numRuns: runs(15, 150),
-        examples: [
-          [
+          const isAmbiguous = !shared && doers.length > 0 && modules.some((module) => module.made > 1);
+          refused[isAmbiguous ? "yes" : "no"]++;
+          if (isAmbiguous) expect(await refusal(saver.rewind(TO_A))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+          else await saver.rewind(TO_A);
+          expect(undone).toEqual(isAmbiguous ? [] : doers.toReversed());
+          closeAll();
+        }),
+        {
+          numRuns: runs(15, 150),
+          examples: [
             [
-              { does: "make", tenant: "red", old: 0 },
-              { does: "effect", by: 0 },
+              [
+                { does: "make", tenant: "red", old: 0 },
+                { does: "effect", by: 0 },
+              ],
+              false,
             ],
-            false,
           ],
-        ],
-      },
-    );
-    expect(refused.yes).toBeGreaterThan(0);
-  });
+        },
+      );
+      expect(refused.yes).toBeGreaterThan(0);
+    },
+  );
 
   test("S8.2 so may a second copy of the same source text (a module in two bundles), but no copy that differs", () => {
     const load = (file: string, text: string): void =>

@@ -14,6 +14,7 @@ import { runProgram, startProgram } from "../support/s1-programs";
 import { dump, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 
 const THREADS = ["answered", "exit", "flaky", "forked", "waiting"];
 const world = tempFile("official.db");
@@ -414,35 +415,39 @@ describe("importing again", () => {
     expect([await tuples(saver as any, "waiting"), await tuples(saver as any, "exit")]).toEqual(before);
   });
 
-  test("I3.6 killed before and behind any save, the import is finished by the next one, without duplicates", async () => {
-    const threads = JSON.stringify(THREADS);
-    const whole = tempFile();
-    const { out } = runProgram("import/imp-child.ts", world, whole);
-    const saves = out[0].saves as number;
-    expect(saves).toBeGreaterThan(60);
-    const rowsOf = (path: string, table: string) =>
-      dump(path)[table]!.filter((row: any) => row.superseded_by === null || row.superseded_by === undefined).length;
-    const all = [1, 2, 3, 5, 8, 13, 21, 34, 50, saves - 1, saves].map((n, index) => [
-      String(n),
-      index % 2 === 0 ? "after" : "before",
-    ]);
-    const source = official(world);
-    const check = async ([n = "", when = ""]: string[]): Promise<void> => {
-      const path = tempFile();
-      const ended = await startProgram("import/imp-child.ts", world, path, n, when).ended;
-      expect(ended.signal).toBe("SIGKILL");
-      const saver = TurnSaver.fromPath(path, { logger: quiet });
-      const report = await importOfficial(saver, world);
-      expect(JSON.stringify(report.threads.map(({ threadId }) => threadId))).toBe(threads);
-      await expectEqualThreads(source, saver, THREADS);
-      saver.close();
-      for (const table of ["langgraph_snapshots", "langgraph_writes"]) {
-        expect({ n, when, table, rows: rowsOf(path, table) }).toEqual({ n, when, table, rows: rowsOf(whole, table) });
-      }
-    };
-    const some = points(all, 4);
-    for (let index = 0; index < some.length; index += 4) await Promise.all(some.slice(index, index + 4).map(check));
-  }, 120_000);
+  laneTest(
+    "I3.6 killed before and behind any save, the import is finished by the next one, without duplicates",
+    async () => {
+      const threads = JSON.stringify(THREADS);
+      const whole = tempFile();
+      const { out } = runProgram("import/imp-child.ts", world, whole);
+      const saves = out[0].saves as number;
+      expect(saves).toBeGreaterThan(60);
+      const rowsOf = (path: string, table: string) =>
+        dump(path)[table]!.filter((row: any) => row.superseded_by === null || row.superseded_by === undefined).length;
+      const all = [1, 2, 3, 5, 8, 13, 21, 34, 50, saves - 1, saves].map((n, index) => [
+        String(n),
+        index % 2 === 0 ? "after" : "before",
+      ]);
+      const source = official(world);
+      const check = async ([n = "", when = ""]: string[]): Promise<void> => {
+        const path = tempFile();
+        const ended = await startProgram("import/imp-child.ts", world, path, n, when).ended;
+        expect(ended.signal).toBe("SIGKILL");
+        const saver = TurnSaver.fromPath(path, { logger: quiet });
+        const report = await importOfficial(saver, world);
+        expect(JSON.stringify(report.threads.map(({ threadId }) => threadId))).toBe(threads);
+        await expectEqualThreads(source, saver, THREADS);
+        saver.close();
+        for (const table of ["langgraph_snapshots", "langgraph_writes"]) {
+          expect({ n, when, table, rows: rowsOf(path, table) }).toEqual({ n, when, table, rows: rowsOf(whole, table) });
+        }
+      };
+      const some = points(all, 4);
+      for (let index = 0; index < some.length; index += 4) await Promise.all(some.slice(index, index + 4).map(check));
+    },
+    300_000,
+  );
 
   test("I3.6 while a thread is imported nobody else imports or runs it", async () => {
     const path = tempFile();

@@ -35,6 +35,7 @@ import { KEY } from "../support/enc-graph";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 /** How many times more inputs than in CI: `HOSTILE_RUNS=20 npx jest hostile`; for hours there is `npm run torture -- fuzz`. */
@@ -56,7 +57,7 @@ describe("hostile input: mutated valid inputs", () => {
     for (const session of sessions.values()) session.close();
   });
 
-  test.each([
+  laneTest.each([
     ["decoder", 600],
     ["parts", 200],
     ["official", 400],

@@ -17,6 +17,7 @@ import { flipsOf } from "../../torture/corruption/damage";
 import { changeIndex, copyOf, forget, fullFile, indexesOf, tamper, type TableIndexName, verified, withFlip } from "./ver-world";
 import { childProgram } from "../support/child-program";
 import { LONG, points, runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { ON_POSTGRES } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -79,28 +80,32 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     db.close();
   });
 
-  it("S3.1 no column of any table changes without being found, no matter when it was written", async () => {
-    const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
-    const all = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table) && !(name === "plain" && hasNoRows(table)));
-    const places = [...new Set(all.map(({ table, column }) => `${table}.${column}`))];
-    // There each look at the whole database takes many round trips.
-    const chosen = points(places, ON_POSTGRES ? 12 : 40);
-    const flips = all.filter(({ table, column }) => chosen.includes(`${table}.${column}`));
-    for (const one of flips) {
-      const column = `${one.table}.${one.column}`;
-      // In the short lane each column is changed in one way.
-      if (!LONG && flipped.has(column)) continue;
-      const isFlipped = await withFlip(path(), one, async (changed) => {
-        if (!(await found(changed, options, told))) unfound.add(column);
-      });
-      if (isFlipped) flipped.add(column);
-    }
-    expect([...unfound]).toEqual(UNFOUND);
-    const columns = new Set(flips.map(({ table, column }) => `${table}.${column}`));
-    expect([...columns].filter((column) => !flipped.has(column)).sort()).toEqual([]);
-    // Reports name rows, and never what is in them.
-    expect(told.filter((report) => report.includes(SECRET))).toEqual([]);
-  }, 240_000);
+  laneTest(
+    "S3.1 no column of any table changes without being found, no matter when it was written",
+    async () => {
+      const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
+      const all = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table) && !(name === "plain" && hasNoRows(table)));
+      const places = [...new Set(all.map(({ table, column }) => `${table}.${column}`))];
+      // There each look at the whole database takes many round trips.
+      const chosen = points(places, ON_POSTGRES ? 12 : 40);
+      const flips = all.filter(({ table, column }) => chosen.includes(`${table}.${column}`));
+      for (const one of flips) {
+        const column = `${one.table}.${one.column}`;
+        // In the short lane each column is changed in one way.
+        if (!LONG && flipped.has(column)) continue;
+        const isFlipped = await withFlip(path(), one, async (changed) => {
+          if (!(await found(changed, options, told))) unfound.add(column);
+        });
+        if (isFlipped) flipped.add(column);
+      }
+      expect([...unfound]).toEqual(UNFOUND);
+      const columns = new Set(flips.map(({ table, column }) => `${table}.${column}`));
+      expect([...columns].filter((column) => !flipped.has(column)).sort()).toEqual([]);
+      // Reports name rows, and never what is in them.
+      expect(told.filter((report) => report.includes(SECRET))).toEqual([]);
+    },
+    240_000,
+  );
 
   it.each<[string, string]>([
     ["langgraph_snapshots", "seq = (SELECT min(seq) FROM langgraph_snapshots)"],
@@ -401,7 +406,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     }
   });
 
-  it.each([
+  laneTest.each([
     ["compares", {}],
     ["remembers no more than it must", { cacheSize: 0 }],
   ])("whatever happens to a file on which a saver %s", async (_, options) => {
@@ -439,7 +444,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     }
   });
 
-  it.each(["attached", "turns"] as const)("in what random graphs leave behind (%s)", async (variant) => {
+  laneTest.each(["attached", "turns"] as const)("in what random graphs leave behind (%s)", async (variant) => {
     await fc.assert(
       fc.asyncProperty(graphs, async (plan) => {
         const lab = new Lab(variant, "invoke");

@@ -8,6 +8,7 @@ import fc from "fast-check";
 import { expectSame, quiet, type Scenario, thread } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -399,7 +400,7 @@ describe("what put is given is what getTuple gives", () => {
     ["immutable", { immutable: true }, false],
   ];
 
-  test.each(variants)("S6.1 S6.2 no matter what the versions say, %s", async (_name, options, mayChangeInPlace) => {
+  laneTest.each(variants)("S6.1 S6.2 no matter what the versions say, %s", async (_name, options, mayChangeInPlace) => {
     await fc.assert(
       fc.asyncProperty(fc.array(save, { minLength: 1, maxLength: 8 }), async (saves) => {
         await expectReadAsGiven(saves, options, mayChangeInPlace);

@@ -19,6 +19,7 @@ import { CheckpointFile, type Phase, type PhaseStatus, type Progress } from "lan
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 
 const NOW = new Date("2026-11-21T10:00:00.000Z");
 const clock = () => NOW;
@@ -349,21 +350,25 @@ describe("S5.2 writing", () => {
     expect(readdirSync(dirname(closed))).toEqual(["CHECKPOINT.md"]);
   });
 
-  test("S5.2 S3.8 kill -9 in the middle of writing: the file is always whole, what was acknowledged is in it, and remains are cleared away", async () => {
-    const { path } = await fileWith();
-    for (let kill = 0; kill < runs(3, 6); kill += 1) {
-      const acknowledged = await killedWriter(path, 4 + kill * 3, kill % 3);
-      const read = await new CheckpointFile(path).read();
-      const round = read!.totals.input;
-      expect(round === acknowledged || round === acknowledged + 1).toBe(true);
-      expect(read!.phases[0]!.notes).toBe(`round ${round}\n\n${"a line of notes\n".repeat((round * 997) % 4000)}`);
-    }
-    const left = join(dirname(path), ".CHECKPOINT.md.0b3d.turns-tmp");
-    writeFileSync(left, "half");
-    utimesSync(left, 1, 1);
-    await new CheckpointFile(path).logTokens("p", { output: 1 });
-    expect(existsSync(left)).toBe(false);
-  }, 120_000);
+  laneTest(
+    "S5.2 S3.8 kill -9 in the middle of writing: the file is always whole, what was acknowledged is in it, and remains are cleared away",
+    async () => {
+      const { path } = await fileWith();
+      for (let kill = 0; kill < runs(3, 6); kill += 1) {
+        const acknowledged = await killedWriter(path, 4 + kill * 3, kill % 3);
+        const read = await new CheckpointFile(path).read();
+        const round = read!.totals.input;
+        expect(round === acknowledged || round === acknowledged + 1).toBe(true);
+        expect(read!.phases[0]!.notes).toBe(`round ${round}\n\n${"a line of notes\n".repeat((round * 997) % 4000)}`);
+      }
+      const left = join(dirname(path), ".CHECKPOINT.md.0b3d.turns-tmp");
+      writeFileSync(left, "half");
+      utimesSync(left, 1, 1);
+      await new CheckpointFile(path).logTokens("p", { output: 1 });
+      expect(existsSync(left)).toBe(false);
+    },
+    300_000,
+  );
 });
 
 describe("S5.3 updates of one phase", () => {

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { PruneReport, TokenUsage, TurnSaver, TurnSaverOptions, TurnsError } from "../../src/index";
 import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { dump, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
@@ -279,36 +280,39 @@ async function live(saver: TurnSaver, one: Exclude<Step, { do: "prune" | "rewind
   }
 }
 
-test("S8.7 property: pruned or not, a thread tells the same token sums, also when it is rewound; keepTasks keeps its tasks as targets", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 8 }), async (steps) => {
-      const [pruned, whole] = [open(), open()];
-      let mayTravel = true;
-      for (const one of steps) {
-        if (one.do === "prune") {
-          const { do: _, ...request } = one;
-          // What can be travelled to is not the same any more.
-          mayTravel = false;
-          const before = await targets(pruned);
-          await pruned.prune(request);
-          // The newest tasks and the one before, as far as an earlier prune has left them.
-          const expected = before.slice(request.keepTasks === undefined ? -1 : -request.keepTasks - 1);
-          expect(await targets(pruned)).toEqual(expect.arrayContaining(expected));
-        } else if (one.do === "rewind") {
-          const { do: _, ...request } = one;
-          const done = await pruned.rewind({ threadId: "t", ...request }).catch(ignored);
-          if (done !== undefined) await whole.rewind({ threadId: "t", ...request });
-        } else if (one.do !== "travel" || mayTravel) {
-          for (const saver of [pruned, whole]) await live(saver, one);
+laneTest(
+  "S8.7 property: pruned or not, a thread tells the same token sums, also when it is rewound; keepTasks keeps its tasks as targets",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 8 }), async (steps) => {
+        const [pruned, whole] = [open(), open()];
+        let mayTravel = true;
+        for (const one of steps) {
+          if (one.do === "prune") {
+            const { do: _, ...request } = one;
+            // What can be travelled to is not the same any more.
+            mayTravel = false;
+            const before = await targets(pruned);
+            await pruned.prune(request);
+            // The newest tasks and the one before, as far as an earlier prune has left them.
+            const expected = before.slice(request.keepTasks === undefined ? -1 : -request.keepTasks - 1);
+            expect(await targets(pruned)).toEqual(expect.arrayContaining(expected));
+          } else if (one.do === "rewind") {
+            const { do: _, ...request } = one;
+            const done = await pruned.rewind({ threadId: "t", ...request }).catch(ignored);
+            if (done !== undefined) await whole.rewind({ threadId: "t", ...request });
+          } else if (one.do !== "travel" || mayTravel) {
+            for (const saver of [pruned, whole]) await live(saver, one);
+          }
+          expect(await used(pruned)).toEqual(await used(whole));
         }
-        expect(await used(pruned)).toEqual(await used(whole));
-      }
-      expect((await pruned.verify()).problems).toEqual([]);
-      for (const saver of savers.splice(0)) saver.close();
-    }),
-    { numRuns: runs(12, 150) },
-  );
-});
+        expect((await pruned.verify()).problems).toEqual([]);
+        for (const saver of savers.splice(0)) saver.close();
+      }),
+      { numRuns: runs(12, 150) },
+    );
+  },
+);
 
 type Answer = { code: string } | Pick<PruneReport, "threads" | "deletedThreads" | "checkpoints" | "writes" | "turns" | "chunks">;
 
@@ -334,48 +338,51 @@ const request = fc.record(
   { requiredKeys: [] },
 );
 
-test("S8.7 property: a dry prune is refused exactly where the real one is, with the same code, and counts the same", async () => {
-  const seen = new Map<string, number>();
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(step, { minLength: 1, maxLength: 5 }),
-      request,
-      fc.constantFrom("at rest", "at rest", "running", "rewinding", "damaged", "closed"),
-      async (steps, asked, around) => {
-        const clock = { now: 1_800_000_000_000 };
-        const path = tempFile();
-        const saver = open({ clock: () => new Date((clock.now += 1_000)) }, path);
-        const graph = sixNodes(saver);
-        await graph.invoke({ log: ["old"] }, on("old", "other"));
-        for (const one of steps) {
-          clock.now += DAY / 4;
-          if (one.do === "prune") await saver.prune({ threadId: "t", ...one, do: undefined } as never).catch(ignored);
-          else if (one.do === "rewind")
-            await saver.rewind({ threadId: "t", toTask: one.toTask, archive: one.archive }).catch(ignored);
-          else await live(saver, one).catch(ignored);
-        }
-        const release = around === "running" ? await internalsOf(saver).reserve("t") : undefined;
-        if (around === "rewinding") await beginRewind(saver);
-        if (around === "damaged") sqlOn(path, "UPDATE langgraph_tasks SET graph_id = 'x' WHERE task_id = 'a'");
-        if (around === "closed") await (saver.close() as unknown);
-        const dry = await answerOf(saver.prune({ ...asked, dryRun: true }));
-        const real = await answerOf(saver.prune(asked));
-        expect(dry).toEqual(real);
-        const code = "code" in real ? real.code : "done";
-        seen.set(code, (seen.get(code) ?? 0) + 1);
-        if (around !== "closed") await release?.();
-        for (const one of savers.splice(0)) one.close();
+laneTest(
+  "S8.7 property: a dry prune is refused exactly where the real one is, with the same code, and counts the same",
+  async () => {
+    const seen = new Map<string, number>();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 1, maxLength: 5 }),
+        request,
+        fc.constantFrom("at rest", "at rest", "running", "rewinding", "damaged", "closed"),
+        async (steps, asked, around) => {
+          const clock = { now: 1_800_000_000_000 };
+          const path = tempFile();
+          const saver = open({ clock: () => new Date((clock.now += 1_000)) }, path);
+          const graph = sixNodes(saver);
+          await graph.invoke({ log: ["old"] }, on("old", "other"));
+          for (const one of steps) {
+            clock.now += DAY / 4;
+            if (one.do === "prune") await saver.prune({ threadId: "t", ...one, do: undefined } as never).catch(ignored);
+            else if (one.do === "rewind")
+              await saver.rewind({ threadId: "t", toTask: one.toTask, archive: one.archive }).catch(ignored);
+            else await live(saver, one).catch(ignored);
+          }
+          const release = around === "running" ? await internalsOf(saver).reserve("t") : undefined;
+          if (around === "rewinding") await beginRewind(saver);
+          if (around === "damaged") sqlOn(path, "UPDATE langgraph_tasks SET graph_id = 'x' WHERE task_id = 'a'");
+          if (around === "closed") await (saver.close() as unknown);
+          const dry = await answerOf(saver.prune({ ...asked, dryRun: true }));
+          const real = await answerOf(saver.prune(asked));
+          expect(dry).toEqual(real);
+          const code = "code" in real ? real.code : "done";
+          seen.set(code, (seen.get(code) ?? 0) + 1);
+          if (around !== "closed") await release?.();
+          for (const one of savers.splice(0)) one.close();
+        },
+      ),
+      // Of the runs, some may happen to meet no rewind.
+      {
+        numRuns: runs(25, 200),
+        examples: [[[{ do: "run", taskId: "a", asks: false }], { threadId: "t", keepLast: 1 }, "rewinding"]],
       },
-    ),
-    // Of the runs, some may happen to meet no rewind.
-    {
-      numRuns: runs(25, 200),
-      examples: [[[{ do: "run", taskId: "a", asks: false }], { threadId: "t", keepLast: 1 }, "rewinding"]],
-    },
-  );
-  for (const code of ["done", "INVALID_OPTION", "THREAD_NOT_FOUND", "REWIND_UNFINISHED"])
-    expect([code, seen.has(code)]).toEqual([code, true]);
-});
+    );
+    for (const code of ["done", "INVALID_OPTION", "THREAD_NOT_FOUND", "REWIND_UNFINISHED"])
+      expect([code, seen.has(code)]).toEqual([code, true]);
+  },
+);
 
 /** A rewind that was begun and could not be finished. */
 async function beginRewind(saver: TurnSaver): Promise<void> {

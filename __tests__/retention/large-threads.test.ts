@@ -10,7 +10,7 @@ import { quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const KEY = "6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788";
 const NEW_KEY = "0011223344556677c90ab3fe5d6248016b1f0c93d2a4e5878899aabbccddeeff";

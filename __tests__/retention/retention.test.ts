@@ -14,6 +14,7 @@ import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -851,41 +852,45 @@ describe("S2.1 property", () => {
     }
   }
 
-  test("S2.1 no matter what was done to a thread, a prune changes nothing of what it leaves", async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.constantFrom(0, 1, 2, 5, 1000),
-        fc.array(act, { minLength: 3, maxLength: 9 }),
-        async (frequency, acts) => {
-          const shop = new Shop({ frequency });
-          try {
-            for (const one of [...acts, { do: "prune" as const, keepLast: 1, batchSize: 500 }]) {
-              if (one.do !== "prune") {
-                await perform(shop, one).catch(() => undefined);
-                continue;
+  laneTest(
+    "S2.1 no matter what was done to a thread, a prune changes nothing of what it leaves",
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom(0, 1, 2, 5, 1000),
+          fc.array(act, { minLength: 3, maxLength: 9 }),
+          async (frequency, acts) => {
+            const shop = new Shop({ frequency });
+            try {
+              for (const one of [...acts, { do: "prune" as const, keepLast: 1, batchSize: 500 }]) {
+                if (one.do !== "prune") {
+                  await perform(shop, one).catch(() => undefined);
+                  continue;
+                }
+                shop.reopen();
+                const before = await shop.everything();
+                const head = (await shop.graph.getState(at(), { subgraphs: true })).values;
+                const [newest] = await shop.roots();
+                const dry = await shop.saver.prune({ ...request(one), dryRun: true });
+                const { bytesFreed, ...report } = await shop.saver.prune(request(one));
+                expect(bytesFreed).toBeGreaterThanOrEqual(0);
+                expect(dry).toEqual({ ...report, dryRun: true, bytesFreed: 0 });
+                expectSame(before, await shop.everything());
+                shop.reopen();
+                expectSame(before, await shop.everything());
+                expect((await shop.graph.getState(at(), { subgraphs: true })).values).toEqual(head);
+                expect((await shop.roots())[0]).toBe(newest);
               }
-              shop.reopen();
-              const before = await shop.everything();
-              const head = (await shop.graph.getState(at(), { subgraphs: true })).values;
-              const [newest] = await shop.roots();
-              const dry = await shop.saver.prune({ ...request(one), dryRun: true });
-              const { bytesFreed, ...report } = await shop.saver.prune(request(one));
-              expect(bytesFreed).toBeGreaterThanOrEqual(0);
-              expect(dry).toEqual({ ...report, dryRun: true, bytesFreed: 0 });
-              expectSame(before, await shop.everything());
-              shop.reopen();
-              expectSame(before, await shop.everything());
-              expect((await shop.graph.getState(at(), { subgraphs: true })).values).toEqual(head);
-              expect((await shop.roots())[0]).toBe(newest);
+            } finally {
+              shop.close();
             }
-          } finally {
-            shop.close();
-          }
-        },
-      ),
-      { numRuns: runs(4, 12) },
-    );
-  }, 120_000);
+          },
+        ),
+        { numRuns: runs(4, 12) },
+      );
+    },
+    300_000,
+  );
 
   const request = ({ keepLast, batchSize }: { keepLast: number; batchSize: number }) => ({ keepLast, batchSize });
 });

@@ -7,6 +7,7 @@ import { chain, Log } from "../support/s1-graph";
 import { quiet, rowsOfThread } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { pairs, points } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 
 let path: string;
@@ -91,7 +92,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     ),
   );
 
-  test.each(points(cases, 6))(
+  laneTest.each(points(cases, 6))(
     "S3.7 writes nothing under the id: durability %s, attached %s, running in %s",
     async (durability, attached, stop) => {
       saver.close();
@@ -109,7 +110,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     },
   );
 
-  test.each(points(cases, 6))(
+  laneTest.each(points(cases, 6))(
     "S3.7 writes nothing into the thread that has begun: durability %s, attached %s, running in %s",
     async (durability, attached, stop) => {
       saver.close();
@@ -251,7 +252,7 @@ describe("S3.7 a late run of a deleted thread", () => {
 describe("S3.7 a new beginning under a deleted id", () => {
   const cases = pairs(["async", "sync", "exit"] as const, [true, false]);
 
-  test.each(cases)("S3.7 is a thread of its own: durability %s, attached %s", async (durability, attached) => {
+  laneTest.each(cases)("S3.7 is a thread of its own: durability %s, attached %s", async (durability, attached) => {
     const graph = nested(saver, "", gate());
     if (attached) saver.attach(graph);
     const run = async (on = graph): Promise<unknown> => (await on.invoke({ log: ["new"] }, at("x", { durability }))).log;

@@ -8,9 +8,10 @@ import { runProgram, startProgram } from "../support/s1-programs";
 import { copyStore, dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points, runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const worlds: World[] = [];
 const world = (path?: string): World => {
@@ -144,7 +145,7 @@ describe("S1.5 a rewind is exact", () => {
     }
   });
 
-  test.each(NEXT)("S1.5 afterwards the thread continues as one that never had the later tasks: $do $asks", async (next) => {
+  laneTest.each(NEXT)("S1.5 afterwards the thread continues as one that never had the later tasks: $do $asks", async (next) => {
     // The rows are equal for every chapter (above), so every other one will do here, alternately.
     const some = chapters.filter((_, index) => index % 2 === NEXT.indexOf(next) % 2);
     for (const chapter of points(some, 2)) {
@@ -256,7 +257,7 @@ describe("S1.5 a rewind is exact, no matter what was done", () => {
     { weight: 2, arbitrary: fc.record({ do: fc.constant("travel" as const), back: fc.nat(12), input: fc.boolean() }) },
   );
 
-  test("S1.5 property: to any task, on from there, and back", async () => {
+  laneTest("S1.5 property: to any task, on from there, and back", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(act, { minLength: 2, maxLength: 7 }), fc.nat(), fc.nat(), async (acts, which, then) => {
         const story = new World();

@@ -13,6 +13,7 @@ import { runProgram, startProgram } from "../support/s1-programs";
 import { columnsOf, dump, quiet, sqlOn, tablesOf } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 
 const newest = sqliteMigrations.at(-1)!.version;
 const open = (path: string): TurnSaver => TurnSaver.fromPath(path, { logger: quiet });
@@ -327,33 +328,37 @@ describe("S3.8 the migration that comes next, on a file that is full", () => {
 });
 
 describe("S4.7 several processes open one new file", () => {
-  test("S4.7 eight at the same moment, on several files: all succeed, and each file is migrated once", async () => {
-    const folder = dirname(tempFile());
-    const processes = 8;
-    const files = runs(3, 10);
-    const children = Array.from({ length: processes }, (_, own) =>
-      startProgram("store/mig-open-child.ts", folder, String(own), String(processes), String(files)),
-    );
-    const ended = await Promise.all(children.map((child) => child.ended));
-    for (const { out, code } of ended) {
-      expect(out).toEqual(Array.from({ length: files }, (_, file) => ({ file, outcome: "ok" })));
-      expect(code).toBe(0);
-    }
-    const golden = schemaOf(freshFile());
-    for (let file = 0; file < files; file += 1) {
-      const path = join(folder, `file-${file}.db`);
-      expect(schemaOf(path)).toBe(golden);
-      const rows = dump(path);
-      expect(rows["langgraph_migrations"]).toHaveLength(sqliteMigrations.length);
-      const turns = rows["langgraph_checkpoints"] as { id: string; seq: number | null }[];
-      expect(turns.map((turn) => turn.id).sort()).toEqual(Array.from({ length: processes }, (_, own) => `turn-${own}`));
-      // They belong to no thread, and have no place in one's order.
-      expect(turns.map((turn) => turn.seq)).toEqual(turns.map(() => null));
-      const db = new Database(path);
-      expect([db.pragma("auto_vacuum", { simple: true }), db.pragma("integrity_check", { simple: true })]).toEqual([2, "ok"]);
-      db.close();
-    }
-  }, 120_000);
+  laneTest(
+    "S4.7 eight at the same moment, on several files: all succeed, and each file is migrated once",
+    async () => {
+      const folder = dirname(tempFile());
+      const processes = 8;
+      const files = runs(3, 10);
+      const children = Array.from({ length: processes }, (_, own) =>
+        startProgram("store/mig-open-child.ts", folder, String(own), String(processes), String(files)),
+      );
+      const ended = await Promise.all(children.map((child) => child.ended));
+      for (const { out, code } of ended) {
+        expect(out).toEqual(Array.from({ length: files }, (_, file) => ({ file, outcome: "ok" })));
+        expect(code).toBe(0);
+      }
+      const golden = schemaOf(freshFile());
+      for (let file = 0; file < files; file += 1) {
+        const path = join(folder, `file-${file}.db`);
+        expect(schemaOf(path)).toBe(golden);
+        const rows = dump(path);
+        expect(rows["langgraph_migrations"]).toHaveLength(sqliteMigrations.length);
+        const turns = rows["langgraph_checkpoints"] as { id: string; seq: number | null }[];
+        expect(turns.map((turn) => turn.id).sort()).toEqual(Array.from({ length: processes }, (_, own) => `turn-${own}`));
+        // They belong to no thread, and have no place in one's order.
+        expect(turns.map((turn) => turn.seq)).toEqual(turns.map(() => null));
+        const db = new Database(path);
+        expect([db.pragma("auto_vacuum", { simple: true }), db.pragma("integrity_check", { simple: true })]).toEqual([2, "ok"]);
+        db.close();
+      }
+    },
+    300_000,
+  );
 });
 
 describe("S3.8 the pragmas are as designed", () => {

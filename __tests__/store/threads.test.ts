@@ -8,6 +8,7 @@ import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
+import { laneTest, laneTestOfFiles } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -76,7 +77,7 @@ describe("a thread has 67,108,864 numbers", () => {
     expect(await saver.getTuple(at("x"))).toBeUndefined();
   });
 
-  test("wherever the numbers end, what is acknowledged is saved, and the file verifies", async () => {
+  laneTest("wherever the numbers end, what is acknowledged is saved, and the file verifies", async () => {
     const runner = new GraphRunner(chain(saver));
     const ends = new Set<string>();
     for (const left of points([...Array(24).keys()], 8)) {
@@ -434,7 +435,7 @@ describe("S3.7 copyThread", () => {
     "langgraph_checkpoints",
     "langgraph_names",
   ];
-  test.each(points(copied, 4))("S3.7 a failure while copying %s leaves nothing of the copy", async (table) => {
+  laneTest.each(points(copied, 4))("S3.7 a failure while copying %s leaves nothing of the copy", async (table) => {
     await story();
     const before = dump(path);
     const source = numberOf(path, "x");
@@ -595,7 +596,7 @@ describe("S4.7 across processes that share only the file", () => {
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin], ["a", "b", "c"]],
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", [begin, "a"], ["b", "c"]],
   ];
-  testOfFiles.each(points(moments, 3))(
+  laneTestOfFiles.each(points(moments, 3))(
     "S3.8 killed inside the transaction that writes %s where %s: what was saved before it is whole",
     async (table, when, log, left) => {
       expect(runProgram("store/s1-mid-save-child.ts", path, table, when, begin)).toMatchObject({ signal: "SIGKILL" });

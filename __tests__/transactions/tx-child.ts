@@ -7,10 +7,10 @@ import { line, quietLogger } from "../support/eff-world";
 import { openSaver } from "../support/open-saver";
 
 /**
- * A process that charges in transactions: `tx-child <role> <task> <db>`, the bank in the environment. It dies at event KILL_AT: before and after
+ * A process that charges in transactions: `tx-child <role> <tasks> <db>`, the bank in the environment. `run` runs tasks `a,b` one by one. It dies at event KILL_AT: before and after
  * each statement to the bank, and at every failpoint. With STOP_AT it stops there instead, until somebody continues it.
  */
-const [role = "", task = "", path = ""] = process.argv.slice(2);
+const [role = "", tasks = "", path = ""] = process.argv.slice(2);
 const { BANK = "", BANK_SCHEMA, KILL_AT = "0", STOP_AT = "", TOGETHER } = process.env;
 const saver = openSaver(path, { logger: quietLogger() });
 /** With TOGETHER, the journal is in the bank's database. */
@@ -100,10 +100,9 @@ async function main(): Promise<unknown> {
   const node = (cents: number) => async () => ({ log: [String(await charge(cents)), String(await charge(cents + 1))] });
   const graph = line({ one: node(10), two: node(20) }).compile({ checkpointer: saver });
   const runner = new GraphRunner(graph, { nodes: { one: { idempotent: true }, two: { idempotent: true } } });
-  const { log } =
-    role === "resume"
-      ? await runner.resume({ threadId: "t" })
-      : await runner.invoke({ log: [] }, { threadId: "t", taskId: task });
+  if (role === "resume") return (await runner.resume({ threadId: "t" })).log;
+  let log: string[] = [];
+  for (const taskId of tasks.split(",")) ({ log } = await runner.invoke({ log: [] }, { threadId: "t", taskId }));
   return log;
 }
 

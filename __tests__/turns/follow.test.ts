@@ -4,6 +4,7 @@ import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { type Change, effect, GraphRunner, type TurnSaver } from "../../src/index";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
+import { laneTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 
@@ -106,51 +107,55 @@ function graphOn(saver: TurnSaver, body: () => Promise<unknown> = async () => un
   return new GraphRunner(graph, { nodes: { a: { idempotent: true } } });
 }
 
-test("S10.4 a follower of a killed and resumed writer is told everything once, over its own reconnects", async () => {
-  const steps = 15;
-  for (let round = 0; round < runs(1, 20); round += 1) {
-    const path = tempFile();
-    const setting = open(path);
-    await setting.setup();
-    const mirror = new Mirror();
-    let isOver = false;
-    const writing = (async () => {
-      for (let kills = 0; ; kills += 1) {
-        const { process: child, ended } = start(path, "t", steps);
-        const killer = setTimeout(() => child.kill("SIGKILL"), kills < 3 ? 300 + Math.random() * 500 : 60_000);
-        const signal = await ended;
-        clearTimeout(killer);
-        if (signal === null) break;
+laneTest(
+  "S10.4 a follower of a killed and resumed writer is told everything once, over its own reconnects",
+  async () => {
+    const steps = 15;
+    for (let round = 0; round < runs(1, 20); round += 1) {
+      const path = tempFile();
+      const setting = open(path);
+      await setting.setup();
+      const mirror = new Mirror();
+      let isOver = false;
+      const writing = (async () => {
+        for (let kills = 0; ; kills += 1) {
+          const { process: child, ended } = start(path, "t", steps);
+          const killer = setTimeout(() => child.kill("SIGKILL"), kills < 3 ? 300 + Math.random() * 500 : 60_000);
+          const signal = await ended;
+          clearTimeout(killer);
+          if (signal === null) break;
+        }
+        isOver = true;
+      })();
+      let cursor: string | undefined;
+      const expected = async (): Promise<string> => JSON.stringify(await rowsOf(setting, "t"));
+      while (!isOver || JSON.stringify(mirror.rows) !== (await expected())) {
+        const saver = open(path);
+        const stop = new AbortController();
+        const changes = saver.follow({
+          threadId: "t",
+          ...(cursor === undefined ? { from: "start" } : { after: cursor }),
+          signal: stop.signal,
+        });
+        const limit = 1 + Math.floor(Math.random() * 15);
+        const timer = setTimeout(() => stop.abort(), 1_500);
+        let count = 0;
+        for await (const change of changes) {
+          mirror.take(change);
+          if ((count += 1) === limit) break;
+        }
+        clearTimeout(timer);
+        cursor = changes.cursor;
+        await (saver.close() as unknown as Promise<void>);
       }
-      isOver = true;
-    })();
-    let cursor: string | undefined;
-    const expected = async (): Promise<string> => JSON.stringify(await rowsOf(setting, "t"));
-    while (!isOver || JSON.stringify(mirror.rows) !== (await expected())) {
-      const saver = open(path);
-      const stop = new AbortController();
-      const changes = saver.follow({
-        threadId: "t",
-        ...(cursor === undefined ? { from: "start" } : { after: cursor }),
-        signal: stop.signal,
-      });
-      const limit = 1 + Math.floor(Math.random() * 15);
-      const timer = setTimeout(() => stop.abort(), 1_500);
-      let count = 0;
-      for await (const change of changes) {
-        mirror.take(change);
-        if ((count += 1) === limit) break;
-      }
-      clearTimeout(timer);
-      cursor = changes.cursor;
-      await (saver.close() as unknown as Promise<void>);
+      await writing;
+      expect(mirror.rows).toEqual(await rowsOf(setting, "t"));
+      expect(mirror.turns.size).toBeGreaterThanOrEqual(2 * steps);
+      await (setting.close() as unknown as Promise<void>);
     }
-    await writing;
-    expect(mirror.rows).toEqual(await rowsOf(setting, "t"));
-    expect(mirror.turns.size).toBeGreaterThanOrEqual(2 * steps);
-    await (setting.close() as unknown as Promise<void>);
-  }
-}, 120_000);
+  },
+  300_000,
+);
 
 test("S10.4 followers of all threads are told of each, also of those that begin later", async () => {
   const path = tempFile();
