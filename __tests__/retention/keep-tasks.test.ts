@@ -12,7 +12,7 @@ import { effectUndoneBy, undosNamed } from "../support/undo-world";
 import { AnsweringModel, usage } from "../turns/tok-model";
 import { openSaver } from "../support/open-saver";
 
-jest.setTimeout(300_000);
+jest.setTimeout(600_000);
 
 const DAY = 86_400_000;
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, index) => index + 1)).toString("base64");
