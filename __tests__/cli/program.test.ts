@@ -6,7 +6,7 @@ import { makeThreads } from "./cli-world";
 import { SHAPES } from "./shapes";
 
 // One command of each kind. cli/command-line.test.ts has them all.
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const path = tempFile();
 let program = "";

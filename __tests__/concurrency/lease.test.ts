@@ -143,7 +143,7 @@ describe("a thread that is taken over", () => {
     const saver = open(path);
     expect(await saver.verify()).toMatchObject({ ok: true });
     saver.close();
-  }, 120_000);
+  }, 300_000);
 
   test.each(["run", "attached", "off"])(
     "S4.7 S2.9 from a stopped process of another host (%s): when it wakes up it is refused, writes nothing and does nothing",
@@ -160,7 +160,7 @@ describe("a thread that is taken over", () => {
       expect(await runner.invoke({ log: [] }, { threadId: "t" })).toMatchObject({ log: ["in", "a", "b", "c", "a", "b", "c"] });
       saver.close();
     },
-    60_000,
+    300_000,
   );
 
   test("S2.9 in the middle of a side effect: nobody repeats it, and its late outcome settles the doubt", async () => {
@@ -179,7 +179,7 @@ describe("a thread that is taken over", () => {
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "b", "c"] });
     expect(ledger.all).toEqual(["first", "second", "c"]);
     saver.close();
-  }, 60_000);
+  }, 300_000);
 
   test("S3.5 by a rewind: the run that counted as dead cannot build on what is gone", async () => {
     const path = tempFile();
@@ -197,7 +197,7 @@ describe("a thread that is taken over", () => {
     expect(await child.told).toMatchObject({ code: "LEASE_LOST", data: { threadId: "t" } });
     expect(rowsOf(path)).toEqual(before);
     saver.close();
-  }, 60_000);
+  }, 300_000);
 });
 
 describe("the fence", () => {
@@ -268,7 +268,7 @@ describe("the fence", () => {
       const all = ["checkpoint", "effect-intent", "effect-outcome", "writes"];
       expect([...points].sort()).toEqual("turns" in options ? all : [...all, "action", "thought"].sort());
     },
-    60_000,
+    300_000,
   );
 
   test("a new run of the same process is let in behind one that lost the thread, and only with a mark of its own", async () => {

@@ -47,7 +47,7 @@ describe("S6.3 S2.8 random programs whose processes are killed twice, each proce
 
   beforeAll(() => {
     child = bundledChild(ROOT, dirname(tempFile()));
-  }, 60_000);
+  }, 300_000);
 
   test.each<[ClockKind, string]>([
     ["back", "set back by an hour from process to process"],

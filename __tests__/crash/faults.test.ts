@@ -274,7 +274,7 @@ describe("S3.7 one thread, one run", () => {
     const again = TurnSaver.fromPath(path, { logger: quiet });
     expect((await again.turns.list("t")).filter((turn) => turn.turnType === "Thought")).toHaveLength(1);
     again.close();
-  }, 60_000);
+  }, 300_000);
 
   test("a mark that could not be removed when the run finished does not block the thread", async () => {
     const { saver, path } = setup();

@@ -53,7 +53,7 @@ beforeAll(() => {
   folder = dirname(tempFile());
   child = bundled(folder);
   grounds = new Grounds(child, folder);
-}, 60_000);
+}, 300_000);
 
 function expectHeld(tally: Tally): void {
   expect(tally.wrong).toEqual([]);
@@ -87,7 +87,7 @@ traced("calls of the system that fail (strace)", () => {
         expect(tally.injected).toBeGreaterThan(0);
       }
     },
-    60_000,
+    300_000,
   );
 });
 
@@ -116,7 +116,7 @@ traced("a commit that the disk did not confirm", () => {
     expect((await saver.verify()).problems).toEqual([]);
     saver.close();
     place.remove();
-  }, 60_000);
+  }, 300_000);
 
   test.each([12, 13])(
     "of an effect's intent, or its outcome: the effect is done once, no matter what the file says (%i)",
@@ -125,7 +125,7 @@ traced("a commit that the disk did not confirm", () => {
       expectHeld(tally);
       expect(tally.injected).toBe(1);
     },
-    60_000,
+    300_000,
   );
 });
 
@@ -139,7 +139,7 @@ describe("a disk without room", () => {
         expect.arrayContaining([expect.stringMatching(/^STORE_FAILED SQLITE_(FULL|IOERR)/)]),
       );
     },
-    60_000,
+    300_000,
   );
 
   onDisk(
@@ -149,7 +149,7 @@ describe("a disk without room", () => {
       expectHeld(tally);
       expect(tally.refused.size).toBeGreaterThan(0);
     },
-    60_000,
+    300_000,
   );
 
   onDisk(
@@ -159,12 +159,12 @@ describe("a disk without room", () => {
       expectHeld(tally);
       expect(tally.acknowledged).toBeGreaterThan(10);
     },
-    60_000,
+    300_000,
   );
 
   test("by a limit of the process on the size of files (ulimit -f)", async () => {
     expectHeld(await underLimit(child, grounds, { workload: "saves", ground: "nothing", kilobytes: 160, rounds: 24 }));
-  }, 60_000);
+  }, 300_000);
 
   onDisk("S5.2 leaves CHECKPOINT.md as it was, whole, and nothing beside it", async () => {
     const disk = new SmallDisk(join(folder, "disk"), 256);
@@ -335,7 +335,7 @@ onDisk(
     });
     place.remove();
   },
-  60_000,
+  300_000,
 );
 
 test("too many open files: a saver cannot be opened, one that is open continues", async () => {
@@ -459,7 +459,7 @@ tracedTest(
     expectHeld(tally);
     expect([...tally.refused.keys()].filter((key) => key.startsWith("CHECKPOINT_CORRUPTED"))).toEqual([]);
   },
-  60_000,
+  300_000,
 );
 
 onDisk("an empty folder without room for the write-ahead index refuses to open by name, and opens when there is", async () => {

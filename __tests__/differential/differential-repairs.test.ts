@@ -18,6 +18,6 @@ describe.each(engines)("S6.1 random repairs of graphs with pending tasks, $name"
         { numRuns: NUM_RUNS },
       );
     },
-    240_000,
+    300_000,
   );
 });

@@ -365,7 +365,7 @@ describe("an empty project with only what the package declares", () => {
     const tools = `import { crashMatrix, runInProcess, runUntilKilled } from "langgraph-checkpoint-turns/testing";`;
     writeFileSync(path.join(folder, "main.js"), tools + torture("graph.js"));
     expect(lastLine(node(folder, "--eval", 'import("./main.js")'))).toEqual(tortureSaw);
-  }, 60_000);
+  }, 300_000);
 
   it("tortures a graph of its own with /testing, as CommonJS, from another working folder", () => {
     const folder = project("testing-cjs", "commonjs");
@@ -375,7 +375,7 @@ describe("an empty project with only what the package declares", () => {
     const tools = `const { crashMatrix, runInProcess, runUntilKilled } = require("langgraph-checkpoint-turns/testing");`;
     writeFileSync(path.join(folder, "main.js"), tools + torture(path.join(folder, "graph.js")));
     expect(lastLine(node(work, path.join(folder, "main.js")))).toEqual(tortureSaw);
-  }, 60_000);
+  }, 300_000);
 
   it("has one registry of failpoints, no matter which build /testing and the root are taken from", () => {
     const folder = project("failpoints", "module");
@@ -440,7 +440,7 @@ console.log(JSON.stringify(seen));
     expect(lastLine(node(folder, "main.js"))).toEqual(
       Array(8).fill(["imported", "2020-02-02T02:02:02.000Z", true, 0, true, true]),
     );
-  }, 60_000);
+  }, 300_000);
 
   it("loads every entry as an ES module and as CommonJS, alone", () => {
     const folder = project("alone", "module");
@@ -605,7 +605,7 @@ console.log(JSON.stringify(seen));
           if (name !== "better-sqlite3") rmSync(path.join(modules, name), { recursive: true });
         expect(lastLine(node(folder, out))).toEqual(attachedExpected);
       },
-      120_000,
+      300_000,
     );
 
     it.each(BUNDLERS)(
@@ -618,7 +618,7 @@ console.log(JSON.stringify(seen));
         if (process.getBuiltinModule?.("node:sqlite") !== undefined) expect(ran()).toEqual(attachedExpected);
         else expect(ran).toThrow(/better-sqlite3: Cannot find module 'better-sqlite3'; node:sqlite: Node \S+ has none/);
       },
-      120_000,
+      300_000,
     );
   });
 
@@ -650,6 +650,6 @@ console.log(JSON.stringify(seen));
       expect(typeErrors(folder)).toEqual([]);
       expect(existsSync(path.join(folder, "out", "main.js"))).toBe(true);
       expect(lastLine(node(folder, "out/main.js"))).toEqual(expected);
-    }, 120_000);
+    }, 300_000);
   });
 });

@@ -5,7 +5,7 @@ import { CHILD_ENV } from "../support/child-program";
 import { tempFile } from "../support/temp";
 
 /** The servers of examples/servers as a user runs them, asked over HTTP on the loopback interface. */
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const ROOT = join(__dirname, "..", "..");
 const children: ChildProcess[] = [];

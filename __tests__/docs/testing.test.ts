@@ -25,7 +25,7 @@ let mockChild = "";
 jest.mock("../../src/testing/child-program", () => ({ childProgram: () => mockChild }));
 
 // Many processes, one after the other; how long each takes to start is the machine's affair.
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 let built: BuiltPackage;
 let graphs = "";

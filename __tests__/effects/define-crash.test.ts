@@ -6,7 +6,7 @@ import { CHILD_ENV, childProgram } from "../support/child-program";
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
 import { copyStore } from "../support/s1-tools";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 afterAll(closeAll);
 
 let child: string[] = [];

@@ -116,5 +116,5 @@ describe("S2.9 S4.4 S4.7 SIGKILL around an effect: another process does not repe
       expect(deeds.count("act")).toBe(2);
       expect(new Set(deeds.lines().filter((line) => line.startsWith("key "))).size).toBe(1);
     });
-  }, 60_000);
+  }, 300_000);
 });

@@ -228,5 +228,5 @@ describe("worker threads", () => {
       deeds: 1,
       seen: { effect: "running", running: true, resume: "THREAD_RUNNING", deeds: 0 },
     });
-  }, 60_000);
+  }, 300_000);
 });

@@ -103,5 +103,5 @@ describe("S2.9 the journal against a model", () => {
       }),
       { numRuns: runs(8, 30) },
     );
-  }, 120_000);
+  }, 300_000);
 });

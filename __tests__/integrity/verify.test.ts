@@ -30,7 +30,7 @@ const paths = new Map<string, string>();
 
 beforeAll(async () => {
   for (const [name, options] of FILES) paths.set(name, await fullFile(options));
-}, 60_000);
+}, 300_000);
 
 /** What is found, by opening the file or by looking through it. */
 async function found(path: string, options: TurnSaverOptions, told: string[] = []): Promise<boolean> {
@@ -104,7 +104,7 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
       // Reports name rows, and never what is in them.
       expect(told.filter((report) => report.includes(SECRET))).toEqual([]);
     },
-    240_000,
+    300_000,
   );
 
   it.each<[string, string]>([
@@ -309,7 +309,7 @@ describe("S2.6 what the report says", () => {
       expect(untold).toEqual([]);
       expect(count).toBeGreaterThan(25);
     },
-    60_000,
+    300_000,
   );
 
   it("a plain text in an encrypted database is told", async () => {
@@ -531,7 +531,7 @@ describe("S3.1 beside any other work", () => {
     expect(checkpoints).toBeGreaterThan(ON_POSTGRES ? 0 : 10);
     expect((await saver.verify()).ok).toBe(true);
     saver.close();
-  }, 60_000);
+  }, 300_000);
 
   it("a save is never kept waiting, and what is saved between two steps is no problem", async () => {
     const path = tempFile();

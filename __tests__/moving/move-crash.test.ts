@@ -7,7 +7,7 @@ import { runProgram } from "../support/s1-programs";
 import { copyStore } from "../support/s1-tools";
 import { lived, newPlace, openAt, type Place, problemsIn, toldOf, WAYS } from "./move-world";
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 const savers: TurnSaver[] = [];
 const opened = (place: Place): TurnSaver => {
   const saver = openAt(place);

@@ -12,7 +12,7 @@ import { agentOn, lived, newPlace, openAt, type Place, problemsIn, toldOf, WAYS 
 
 const OTHER_KEY = Buffer.from("1177c90ab3fe5d62480199aabbccddeeff11223344556677886b1f0c93d2a4e5", "hex").toString("base64");
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 const savers: TurnSaver[] = [];
 afterEach(() => {
   for (const saver of savers.splice(0)) saver.close();

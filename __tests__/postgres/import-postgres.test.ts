@@ -13,7 +13,7 @@ import { runProgram } from "../support/s1-programs";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 const THREADS = ["answered", "exit", "flaky", "forked", "waiting"];
 /** A name that has to be quoted. */
 const SCHEMA = `${WORKER}Official "saver"`.toLowerCase().replaceAll('"', "");

@@ -285,7 +285,7 @@ const mayMount = process.getuid?.() === 0 && process.env["TURNS_WITHOUT_MOUNT"] 
       rmSync(disk, { recursive: true, force: true });
     }
   },
-  120_000,
+  300_000,
 );
 
 test("S9.3 PostgreSQL: a connection that the server ends at once, with its greeting, doesn't end the process", async () => {

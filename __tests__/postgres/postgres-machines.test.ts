@@ -87,7 +87,7 @@ test("S9.4 PostgreSQL: a machine that stops for longer than its lease is fenced,
   await takenOver(0, [5, -7], async () => {
     await client.query(`UPDATE "${schemaAt("machines 0")}".langgraph_runs SET beat_at = beat_at - 31000`);
   });
-}, 120_000);
+}, 300_000);
 
 if (LONG) {
   test("S9.4 PostgreSQL: the same in real time, and again and again", async () => {

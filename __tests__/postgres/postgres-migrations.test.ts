@@ -198,7 +198,7 @@ test("S9.5 PostgreSQL: a schema may have a name with dollar signs, quotes and en
     expect(await described(schema)).toEqual(created);
     await client.query(`DROP SCHEMA "${schema.replaceAll('"', '""')}" CASCADE`);
   }
-}, 60_000);
+}, 300_000);
 
 test("PostgreSQL: a pool of the user is used and never closed; options of files are refused", async () => {
   const pool = new Pool({ connectionString: url });

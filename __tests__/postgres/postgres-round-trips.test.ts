@@ -59,5 +59,5 @@ test.each(["the server", "PgBouncer"])(
       await pooler?.stop();
     }
   },
-  120_000,
+  300_000,
 );

@@ -9,7 +9,7 @@ import { quiet } from "../support/s1-tools";
 /** Sizes as they come, and what is too large; the space of what was deleted. */
 const saver = openSaver("sizes", { logger: quiet, busyTimeoutMs: 100 });
 afterAll(() => saver.close());
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 async function saved(id: string, values: Record<string, unknown>): Promise<Record<string, unknown>> {
   const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));

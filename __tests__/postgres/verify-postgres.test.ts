@@ -118,7 +118,7 @@ describe("S9.1 verify checks the schema", () => {
     expect(report.problems).toContainEqual(expect.objectContaining({ kind: "unreadable", table: "langgraph_writes" }));
     await saver.close();
     await server.stop();
-  }, 60_000);
+  }, 300_000);
 });
 
 /**

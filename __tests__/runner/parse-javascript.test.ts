@@ -33,7 +33,7 @@ describe("S8.5 the parser of node functions", () => {
     const sources = scriptsOf("@langchain/langgraph").flatMap(functionsIn);
     expect(sources.length).toBeGreaterThan(500);
     expect(sources.filter((source) => canonicalSource(source) === undefined)).toEqual([]);
-  }, 120_000);
+  }, 300_000);
 
   test.each([
     "a = b\n++c",

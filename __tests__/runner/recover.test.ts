@@ -13,7 +13,7 @@ import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { crash, type Body, stepRunner, steps } from "./recover-world";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const savers: TurnSaver[] = [];
 afterEach(() => {

@@ -159,7 +159,7 @@ describe("S6.8 saver.backup", () => {
     expect(log.slice(2)).toEqual(["me", "c"]);
     expect((await restored.verify()).problems).toEqual([]);
     restored.close();
-  }, 60_000);
+  }, 300_000);
 
   test("is one moment of the database: of saves that depend on each other the copy has a beginning, without a gap", async () => {
     const path = tempFile();
@@ -175,7 +175,7 @@ describe("S6.8 saver.backup", () => {
     for (let index = there; index < written; index += 1) expect(await checkpointFault(copy, index)).toBe("absent");
     expect(there).toBeGreaterThanOrEqual(10);
     copy.close();
-  }, 60_000);
+  }, 300_000);
 
   test("copies at most 256 pages a step, with turns of the event loop in between", async () => {
     const path = tempFile();
@@ -398,7 +398,7 @@ describe("S6.8 a backup that doesn't come to its end leaves nothing at its desti
     await saver.backup(target);
     saver.close();
     await expectHolds(target, 0, 10);
-  }, 60_000);
+  }, 300_000);
 
   onDisk("a disk without room: a named error, and the file that was there is as it was", async () => {
     const path = tempFile();

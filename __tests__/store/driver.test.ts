@@ -411,7 +411,7 @@ describe("the choice of the driver", () => {
         const node = driver === "better-sqlite3" ? main : process.execPath;
         expect(told([file, driver, "t"], { node })).toMatchObject({ used: driver, words, ok: true, problems: [] });
       }
-    }, 120_000);
+    }, 300_000);
   }
 
   test("an option that names none is refused by name, one beside an open handle too", () => {

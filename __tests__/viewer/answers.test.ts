@@ -10,7 +10,7 @@ import { viewing, type World } from "./viewer-world";
 
 /* What the page says about differences, rewinds, doubts and long threads. */
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 describe("the differences of two lists", () => {
   const told = (before: unknown, after: unknown) => differencesOf(before, after).map(({ path, change }) => `${change} ${path}`);

@@ -10,7 +10,7 @@ import { tempFile } from "../support/temp";
 import { merged, type Shape, shapeOf } from "./shape-of";
 import { openToLook, runToEnd, viewing, type World } from "./viewer-world";
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const place = tempFile();
 const GOLDEN = path.join(__dirname, "api-shapes.json");

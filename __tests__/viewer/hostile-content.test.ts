@@ -62,7 +62,7 @@ afterEach(async () => {
 });
 afterAll(closeBrowser);
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 async function on(threadId: string): Promise<Page> {
   served = await turnsWeb(file);

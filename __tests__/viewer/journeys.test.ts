@@ -41,7 +41,7 @@ afterEach(async () => {
 });
 afterAll(closeBrowser);
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 /** A copy of the database behind the program, and the page on it. */
 async function opened(colours: Colours, ...options: string[]): Promise<{ page: Page; served: Served; file: string }> {

@@ -7,7 +7,7 @@ import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { Listener, openToLook, startProgram, viewing, type World } from "./viewer-world";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const child = path.join(__dirname, "live-child.ts");
 const onFiles = ON_POSTGRES ? test.skip : test;

@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 afterAll(closeBrowser);
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 async function threads(...names: string[]): Promise<string> {
   const file = tempFile();

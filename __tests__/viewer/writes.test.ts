@@ -5,7 +5,7 @@ import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { runToEnd, viewing, type World } from "./viewer-world";
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const Order = Annotation.Root({ total: Annotation<number>, note: Annotation<string> });
 const undone: string[] = [];
