@@ -140,3 +140,44 @@ test("S9.3 PostgreSQL: the commit that stores an encrypted database's secret may
   await saver.put(thread("e"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
   expect(await opened(encrypted, direct).getTuple(thread("e"))).toBeDefined();
 });
+
+/** A save whose COMMIT is swallowed with all that follows on its connection; neither side is told. The server waits for the rest, and keeps the locks. */
+async function silenced(id: string, options: PostgresTurnSaverOptions) {
+  const [silent, other] = [opened(options), opened({ busyTimeoutMs: 500 }, process.env["TURNS_PG_URL"])];
+  const config = await other.put(thread(id), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+  await silent.setup();
+  let saved!: Promise<unknown>;
+  const isIts = commitOf(/INSERT INTO .*_writes/, isCommit);
+  await new Promise<void>((done) => {
+    proxy.fate = (message) => {
+      if (!isIts(message)) return "pass";
+      proxy.fate = () => "pass";
+      done();
+      return "freeze";
+    };
+    saved = silent.putWrites(config, [["log", "by the silent one"]], "a").catch((error: unknown) => error);
+  });
+  const taskIds = async () => (await other.getTuple(config))!.pendingWrites!.map(([taskId]) => taskId).sort();
+  return { saved, taskIds, write: () => other.putWrites(config, [["log", "by another"]], "b") };
+}
+
+test("S9.3 PostgreSQL: while the server waits for the rest of a save, others get STORE_BUSY; when it notices that nobody is there, all is saved", async () => {
+  const { saved, taskIds, write } = await silenced("partition", { busyTimeoutMs: 30_000 });
+  await expect(write()).rejects.toMatchObject({ code: "STORE_BUSY", data: { sqlstate: "55P03" } });
+  expect(await taskIds()).toEqual([]);
+  proxy.cutAll();
+  await write();
+  expect(await saved).toBeUndefined();
+  expect(await taskIds()).toEqual(["a", "b"]);
+}, 300_000);
+
+test("S9.3 PostgreSQL: a save whose connection fell silent doesn't keep its locks: who waits for them ends it, and nothing is lost", async () => {
+  const { saved, taskIds, write } = await silenced("silent", { busyTimeoutMs: 500 });
+  for (let isSaved = false; !isSaved;) {
+    const failure: unknown = await write().catch((error: unknown) => error);
+    isSaved = failure === undefined;
+    if (!isSaved) expect(failure).toMatchObject({ code: "STORE_BUSY", data: { sqlstate: "55P03" } });
+  }
+  expect(await saved).toBeUndefined();
+  expect(await taskIds()).toEqual(["a", "b"]);
+}, 300_000);

@@ -243,16 +243,41 @@ export class PostgresEngine implements Engine {
   }
 
   async #retried<T>(attempt: () => Promise<T>): Promise<T> {
-    const since = uptime();
+    let since = uptime();
+    let hasEnded = false;
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
         return await attempt();
       } catch (error) {
         if (error instanceof CommitInDoubt || error instanceof StaleFacts) throw error;
-        if (!isPassing(error) || uptime() - since >= this.#busyTimeoutMs) throw this.meaningOf(error);
+        if (!isPassing(error)) throw this.meaningOf(error);
+        if (uptime() - since >= this.#busyTimeoutMs) {
+          hasEnded = !hasEnded && sqlState(error) === LOCK_TIMEOUT && (await this.#endSilent());
+          if (!hasEnded) throw this.meaningOf(error);
+          since = uptime();
+        }
       }
       // Random, so that processes that wait for the same thing don't keep in step.
       await new Promise((resolve) => later(resolve, pause * (0.5 + Math.random())));
+    }
+  }
+
+  /**
+   * Ends transactions of this package whose clients fell silent in the middle of a batch. The server waits for the rest and keeps their
+   * locks. Before a batch has ended, `idle_in_transaction_session_timeout` doesn't count. Their clients have given them up by now.
+   *
+   * @returns whether there were any
+   */
+  async #endSilent(): Promise<boolean> {
+    try {
+      const connection = await this.#connect();
+      const values = [String(this.#busyTimeoutMs + SILENCE_MS), `${this.#schema}.langgraph_commits`];
+      const [answer] = await connection.send([{ text: this.#texts.endSilent, values }]);
+      connection.release();
+      return answer !== undefined && !("error" in answer) && answer.rows.length > 0;
+    } catch {
+      // Then the lock's holder stays, and the caller is told of the lock.
+      return false;
     }
   }
 }
@@ -285,12 +310,18 @@ function textsOf(schema: string) {
     isDone: `SELECT done FROM ${table} WHERE number = $1::bigint`,
     sweep: `DELETE FROM ${table} WHERE number IN (
   SELECT number FROM ${table} WHERE made_at < now() - interval '1 day' LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
+    endSilent: `SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+  WHERE a.datname = current_database() AND a.usename = current_user AND a.state = 'active' AND a.wait_event_type = 'Client'
+    AND a.state_change < clock_timestamp() - $1::bigint * interval '1 millisecond'
+    AND l.database = a.datid AND l.relation = to_regclass($2) AND l.mode = 'RowExclusiveLock' AND l.granted`,
   };
 }
 const SHORTEST_IDLE_MS = 1_000;
 const LONGEST_IDLE_MS = 60_000;
 const COMMIT = { text: "COMMIT", name: "turns_commit", isMute: true };
 const ROLLBACK = { text: "ROLLBACK" };
+/** SQLSTATE of a lock that others held for too long. */
+const LOCK_TIMEOUT = "55P03";
 /** SQLSTATE of a guard that failed. */
 const DIVISION_BY_ZERO = "22012";
 /** The program must know at once whether these succeeded. */
