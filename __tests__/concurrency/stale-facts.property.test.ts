@@ -193,6 +193,31 @@ describe("nobody ever goes by what another has changed", () => {
     600_000,
   );
 
+  testOfFiles(
+    "S7.6 S3.8 what a saver remembers of lists doesn't outlive a transaction of the user's that is rolled back",
+    async () => {
+      const path = tempFile();
+      const db = new Database(path);
+      const saver = new TurnSaver(db, { logger: quiet, synchronous: "normal" });
+      const step = (id: number, log: string[]) =>
+        put(saver, { id, parent: id === 1 ? undefined : 1, values: { log }, versions: { log: id } });
+      await step(1, ["one".repeat(100)]);
+      db.exec("BEGIN IMMEDIATE");
+      // A list that branches off, or continues, under a number that is free again after the rollback.
+      await step(2, ["another".repeat(100), "two".repeat(100)]);
+      await saver.getTuple(configOf({}));
+      db.exec("ROLLBACK");
+      const log = ["another".repeat(100), "two".repeat(100), "three".repeat(100)];
+      await step(3, log);
+      const fresh = openOn(path);
+      expect((await fresh.getTuple(configOf({})))?.checkpoint.channel_values["log"]).toEqual(log);
+      expect((await fresh.verify()).problems).toEqual([]);
+      fresh.close();
+      saver.close();
+    },
+    60_000,
+  );
+
   test("S7.6 two processes on one file, and a saver of a third", async () => {
     await fc.assert(
       fc.asyncProperty(moves(3), async (program) => {

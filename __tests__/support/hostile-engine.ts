@@ -93,6 +93,10 @@ class HostileEngine implements StorageEngine {
     return this.#inTurn(async () => this.#inner.read(program));
   }
 
+  get provisional(): number | undefined {
+    return this.#inner.provisional;
+  }
+
   hasChanged(): Program<boolean> {
     return this.#inner.hasChanged();
   }

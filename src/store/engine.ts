@@ -39,6 +39,11 @@ export interface Engine {
   hasChanged(): Program<boolean>;
   /** A value that differs from the last one if anybody has committed since; undefined if asking costs as much as reading. */
   version?(): unknown;
+  /**
+   * Grows when a transaction begins or ends inside one of the user's, who may still roll it back. What was read or written in there
+   * then says nothing about the database. Undefined if nobody else can begin transactions.
+   */
+  readonly provisional?: number;
   /** Runs at the end of each transaction that wrote. */
   hasWritten(): void;
   /** A table's columns in their order, including those that somebody else has added. */

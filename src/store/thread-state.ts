@@ -121,13 +121,18 @@ export class ThreadState {
   readonly #first: number;
   readonly #transaction: Pick<Set<ThreadState>, "add">;
   readonly #row: ThreadFields;
+  readonly #provisional: number;
   /** Turns that are written at the end of the transaction. A turn that also finishes in it is written once. */
   #turns: TurnRow[] = [];
   #isChanged = false;
 
-  /** @param changed gets the thread when it first changes in a transaction */
-  constructor(changed: Pick<Set<ThreadState>, "add">, row: ThreadFields) {
+  /**
+   * @param changed gets the thread when it first changes in a transaction
+   * @param provisional of the engine, when the row was read
+   */
+  constructor(changed: Pick<Set<ThreadState>, "add">, row: ThreadFields, provisional = 0) {
     this.#transaction = changed;
+    this.#provisional = provisional;
     this.#row = row;
     this.threadId = row.threadId;
     this.thread = row.thread;
@@ -138,9 +143,9 @@ export class ThreadState {
     return this.#row;
   }
 
-  /** Changes as soon as rows of the thread are deleted or restored. */
+  /** Changes as soon as rows of the thread are deleted or restored, or may have been by a rollback of the user's. */
   get generation(): string {
-    return `${this.thread}.${this.#row.generation}`;
+    return `${this.thread}.${this.#row.generation}.${this.#provisional}`;
   }
 
   get newestSeq(): number {

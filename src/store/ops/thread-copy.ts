@@ -110,7 +110,8 @@ export function* copyRows(path: CopyPath): Program {
 /** Whether rows of the source were deleted or restored since it was read, or are about to be. */
 export function* isOutdated({ to, source }: CopyPath): Program<boolean> {
   const now = yield* threadKey(to, source.threadId);
-  return now?.generation !== source.generation || (yield* unfinishedRewind(to, source.threadId)) !== undefined;
+  const isSame = now?.thread === source.thread && now.row.generation === source.row.generation;
+  return !isSame || (yield* unfinishedRewind(to, source.threadId)) !== undefined;
 }
 
 /**

@@ -73,7 +73,7 @@ export function* threadOrSignpost(session: Session, threadId: string): Program<T
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row));
+  const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row), session.engine.provisional);
   session.rememberRead(key);
   return key;
 }
@@ -122,7 +122,7 @@ export function newThread(session: Session, thread: number, threadId: string, cr
 export function* insertThread(session: Session, row: ThreadFields): Program<ThreadState> {
   const values = THREAD_ROWS.values(session.sealing, row, row);
   yield* session.run(THREAD_ROWS.insert, ...values);
-  const key = new ThreadState(session.changed, row);
+  const key = new ThreadState(session.changed, row, session.engine.provisional);
   session.made(key, { thread: row.thread, checksum: values.at(-1) as string });
   return key;
 }

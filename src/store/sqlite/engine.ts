@@ -27,6 +27,7 @@ export class SqliteEngine implements Engine {
   /** SQLite's change count when a program had last written, and the changes of programs since. */
   #counted: number | undefined;
   #changed = 0;
+  #provisional = 0;
 
   /** @param commits undefined if the caller manages the connection's transactions */
   constructor(db: SqliteDatabase, commits: Commits | undefined, isShared = true) {
@@ -41,6 +42,10 @@ export class SqliteEngine implements Engine {
 
   get open(): boolean {
     return this.db.open;
+  }
+
+  get provisional(): number {
+    return this.#provisional;
   }
 
   write<T>(program: () => Program<T>, durability: "synced" | "unsynced" = "synced"): Awaitable<T> {
@@ -77,9 +82,10 @@ export class SqliteEngine implements Engine {
     return `${this.#number("PRAGMA data_version")} ${this.#number("SELECT total_changes()")}`;
   }
 
-  /** The writes of a transaction are gone, or may be: its COMMIT failed, or it was inside one of the user's. */
-  rolledBack(): void {
+  /** The writes of a transaction are gone, or may be: its COMMIT failed, or it is inside one of the user's. */
+  rolledBack(isInside: boolean): void {
     this.#version = undefined;
+    if (isInside) this.#provisional += 1;
   }
 
   /** The statements have reported how many rows the transaction changed. */
@@ -243,17 +249,17 @@ export class Commits {
   readonly #file: OpenedFile;
   readonly #log: LogWatch | undefined;
   #isFull: boolean | undefined;
-  readonly #rolledBack: () => void;
+  readonly #rolledBack: (isInside: boolean) => void;
   #waiting: Promise<unknown> | undefined;
   /** Whether another process had the lock since the queue was last empty. */
   #contended = false;
   #refusal: { error: unknown } | undefined;
 
   /**
-   * @param rolledBack called when the writes of transactions may be gone: one failed, its COMMIT included, or is inside one of
-   *   the user's
+   * @param rolledBack called when the writes of transactions may be gone: one failed, its COMMIT included, or begins or ends
+   *   inside one of the user's
    */
-  constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
+  constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: (isInside: boolean) => void, log?: LogWatch) {
     this.#db = db;
     this.#rolledBack = rolledBack;
     this.#log = log;
@@ -349,12 +355,13 @@ export class Commits {
   #whole<T>(run: () => T): T {
     const isInside = this.#db.inTransaction;
     let isDone = false;
+    if (isInside) this.#rolledBack(true);
     try {
       const result = run();
       isDone = true;
       return result;
     } finally {
-      if (isInside || !isDone) this.#rolledBack();
+      if (isInside || !isDone) this.#rolledBack(isInside);
     }
   }
 

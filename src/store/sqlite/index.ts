@@ -42,8 +42,8 @@ export function setStoreWrapper(wrap: StoreWrapper | undefined): void {
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   refuseUrl("The path of the database", source, "TurnSaver.fromPath");
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
-  const rolledBack = (): void => {
-    engine.rolledBack();
+  const rolledBack = (isInside: boolean): void => {
+    engine.rolledBack(isInside);
   };
   const commits = new Commits(db, options.busyTimeoutMs, rolledBack, new LogWatch(db, options.logger));
   const engine = new SqliteEngine(db, commits, typeof source !== "string");
