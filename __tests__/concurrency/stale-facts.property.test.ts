@@ -19,13 +19,24 @@ interface Move {
   by: number;
   task: Task;
   beside: { by: number; task: Task } | undefined;
+  /** How a transaction ends that the owner of the handle began before the move. */
+  inside?: "COMMIT" | "ROLLBACK" | undefined;
 }
 
 let checkpoints = 0;
 const note = fc.string({ minLength: 1, maxLength: 5 }).filter((text) => text.isWellFormed());
 const taskName = fc.constantFrom("one", "two", "three");
 const task: fc.Arbitrary<Task> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("step" as const), id: fc.constant(0), task: taskName, note }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant("step" as const),
+      id: fc.constant(0),
+      task: taskName,
+      note,
+      fromMemory: fc.boolean(),
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("write" as const), node: fc.integer({ min: 0, max: 2 }), note }) },
   {
     weight: 2,
@@ -49,6 +60,14 @@ function moves(savers: number): fc.Arbitrary<Move[]> {
   return fc.array(fc.record({ by, task, beside }), { minLength: 4, maxLength: 18 });
 }
 
+/** Some of them inside a transaction of the one who owns the handle. */
+function movesOnHandle(savers: number): fc.Arbitrary<Move[]> {
+  const inside = fc.option(fc.constantFrom("COMMIT" as const, "ROLLBACK" as const), { nil: undefined, freq: 2 });
+  return fc
+    .tuple(moves(savers), fc.array(inside, { minLength: 18, maxLength: 18 }))
+    .map(([program, ends]) => program.map((move, at) => ({ ...move, inside: ends[at] })));
+}
+
 /** Ids are given when a step is made, so that no two steps share one. Early writes are to the checkpoint that the next step saves. */
 function numbered(one: Task): Task {
   if (one.do === "write early") return { ...one, id: checkpoints + 1 };
@@ -58,11 +77,13 @@ function numbered(one: Task): Task {
 type Actor = (task: Task) => Promise<unknown>;
 
 /** After each move everyone must see what somebody sees who has just opened the file, and knows nothing. */
-async function play(path: string, actors: readonly Actor[], program: readonly Move[]): Promise<void> {
-  for (const { by, task, beside } of program) {
+async function play(path: string, actors: readonly Actor[], program: readonly Move[], owner?: Database.Database): Promise<void> {
+  for (const { by, task, beside, inside } of program) {
+    if (inside !== undefined) owner?.exec("BEGIN IMMEDIATE");
     const work = [(actors[by] as Actor)(numbered(task))];
     if (beside !== undefined) work.push((actors[beside.by] as Actor)(numbered(beside.task)));
     await Promise.all(work);
+    if (inside !== undefined) owner?.exec(inside);
     const fresh = openOn(path);
     const truth = await seenBy(fresh);
     fresh.close();
@@ -96,7 +117,7 @@ describe("nobody ever goes by what another has changed", () => {
     const [own, other] = [openOn(path), openOn(path)];
     const write = (saver: TurnSaver, by: Task["do"], text: string) =>
       perform(saver, { do: by, id: 2, node: 0, note: text } as Task);
-    const step = (saver: TurnSaver, id: number) => perform(saver, { do: "step", id, task: "one", note: "x" });
+    const step = (saver: TurnSaver, id: number) => perform(saver, { do: "step", id, task: "one", note: "x", fromMemory: false });
     await step(own, 1);
     await write(own, "write early", "before its checkpoint");
     await perform(other, { do: "name", name: "forget what you know" });
@@ -171,10 +192,10 @@ describe("nobody ever goes by what another has changed", () => {
   });
 
   testOfFiles(
-    "S7.6 two savers on one handle, which somebody else writes to as well",
+    "S7.6 two savers on one handle, which somebody else writes to as well, and whose owner has transactions of their own",
     async () => {
       await fc.assert(
-        fc.asyncProperty(moves(3), async (program) => {
+        fc.asyncProperty(movesOnHandle(3), async (program) => {
           const path = tempFile();
           const db = new Database(path);
           const savers = [0, 1].map(() => new TurnSaver(db, { logger: quiet, synchronous: "normal" }));
@@ -183,9 +204,11 @@ describe("nobody ever goes by what another has changed", () => {
               (one) =>
                 perform(saver, one),
           );
-          // A rewind by another saver on the same handle, which neither of the two can know of.
-          const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, synchronous: "normal" }), one);
-          await play(path, [...actors, stranger], program).finally(() => db.close());
+          // A rewind by another saver on the same handle, which neither of the two can know of. None opens inside a transaction.
+          const third = new TurnSaver(db, { logger: quiet, synchronous: "normal" });
+          const stranger: Actor = async (one) =>
+            perform(db.inTransaction ? third : new TurnSaver(db, { logger: quiet, synchronous: "normal" }), one);
+          await play(path, [...actors, stranger], program, db).finally(() => db.close());
         }),
         { numRuns: runs(5, 100) },
       );
