@@ -291,7 +291,11 @@ describe("S8.3 streams are LangGraph's", () => {
     const at = world();
     let calls = 0;
     const aborted = (signal: AbortSignal): Promise<never> =>
-      new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))));
+      new Promise((_, reject) => {
+        // The run may have been stopped between the commit of the Thought and the body.
+        if (signal.aborted) reject(new Error("stopped"));
+        signal.addEventListener("abort", () => reject(new Error("stopped")));
+      });
     const graph = new StateGraph(State)
       .addNode("slow", async (_, config) => {
         if (++calls === 1) await aborted((config as LangGraphRunnableConfig).signal!);
