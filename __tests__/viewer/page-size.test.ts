@@ -23,7 +23,7 @@ beforeAll(() => {
 });
 
 describe("S10.2 the page as it is shipped", () => {
-  it("S10.2 is five files of at most 150 KB when decompressed, with scripts of at most 60 KB gzipped, of which the graph has its own", () => {
+  it("S10.2 is five files of at most 150 KB when decompressed, with scripts of at most 60 KB gzipped; the graph's layout is a file of its own", () => {
     const names = readdirSync(path.join(folder, "viewer")).sort();
     expect(names).toEqual(["icon.svg", "index.html", "layout.js.gz", "page.css.gz", "page.js.gz"]);
     const bytes = names.map((name) => Buffer.byteLength(read(name))).reduce((sum, size) => sum + size, 0);

@@ -264,7 +264,7 @@ export class PostgresEngine implements Engine {
 
   /**
    * Ends transactions of this package whose clients fell silent in the middle of a batch. The server waits for the rest and keeps their
-   * locks. Before a batch has ended, `idle_in_transaction_session_timeout` doesn't count. Their clients have given them up by now.
+   * locks. Until all of a batch is there, `idle_in_transaction_session_timeout` doesn't count. Their clients have given them up by now.
    *
    * @returns whether there were any
    */
