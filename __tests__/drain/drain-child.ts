@@ -55,10 +55,14 @@ const graph = new StateGraph(State)
 const runner = new GraphRunner(graph);
 
 const told: Record<string, string> = {};
-process.once("SIGTERM", () => {
-  say({ early: Number(threads) - half.size });
-  void runner.drain({ timeoutMs: 10_000 }).then((report) => say({ report }));
+const drained = new Promise<void>((resolve) => {
+  process.once("SIGTERM", () => {
+    say({ early: Number(threads) - half.size });
+    resolve(runner.drain({ timeoutMs: 10_000 }).then((report) => say({ report })));
+  });
 });
+// A signal doesn't keep a process alive.
+const alive = setInterval(() => undefined, 1_000);
 
 async function work(threadId: string): Promise<void> {
   try {
@@ -71,4 +75,7 @@ async function work(threadId: string): Promise<void> {
 
 await Promise.all(Array.from({ length: Number(threads) }, (_, index) => work(`thread ${index}`)));
 say({ told });
+// The signal comes for sure once a node has begun. To a process that is ending already it would be a kill.
+if (isAtWork) await drained;
+clearInterval(alive);
 saver.close();
