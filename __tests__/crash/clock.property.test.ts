@@ -10,8 +10,8 @@ import { jumps } from "./jumpy-clock";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
 
-/** How many programs are drawn: few in the normal lane, 300 before a release. */
-const RUNS = Number(process.env["TURNS_RUNS"] ?? runs(3, 12));
+/** How many programs are drawn. */
+const RUNS = runs(3, 12);
 const TIMEOUT_MS = Math.max(600_000, RUNS * 20_000);
 
 describe("S6.3 random programs, while the clock jumps between their runs and within them", () => {

@@ -34,17 +34,15 @@ import { collect } from "../support/diff-harness";
 import { KEY } from "../support/enc-graph";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { runs } from "../support/lane";
+import { oneOf } from "../support/lane";
 import { laneTest } from "../support/lane-test";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
-/** How many times more inputs than in CI: `HOSTILE_RUNS=20 npx jest hostile`; for hours there is `npm run torture -- fuzz`. */
-const TIMES = Number(process.env["HOSTILE_RUNS"] ?? 1);
 const CORPUS = "__tests__/integrity/corpus";
 const TASK = "00000000-0000-4000-8000-000000000001";
 const metadata = { source: "loop" as const, step: 1, parents: {} };
 
-jest.setTimeout(60_000 * TIMES);
+jest.setTimeout(60_000);
 
 describe("hostile input: mutated valid inputs", () => {
   const sessions = new Map<string, Session>();
@@ -67,7 +65,7 @@ describe("hostile input: mutated valid inputs", () => {
     ["import", 4],
   ])("hostile input: %s: a value or a named error, no code run, nothing told, no prototype changed", async (name, inputs) => {
     const { found, answers } = await tried(await sessionOf(name), new Random(6), {
-      inputs: Math.ceil(inputs / runs(16, 1)) * TIMES,
+      inputs: Math.ceil(inputs / oneOf(16, 1)),
     });
     expect(found.map(({ what }) => what)).toEqual([]);
     expect(answers).toBeGreaterThan(0);

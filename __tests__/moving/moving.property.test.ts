@@ -9,9 +9,6 @@ import { newPlace, openAt, problemsIn, WAYS } from "./move-world";
 
 jest.setTimeout(600_000);
 
-/** How many times more runs than in CI: `MOVING_RUNS=20 npx jest moving.property`. */
-const TIMES = Number(process.env["MOVING_RUNS"] ?? 1);
-
 const [, other] = WAYS.at(-1)!;
 
 describe.each([
@@ -41,7 +38,7 @@ describe.each([
           }
         },
       ),
-      { numRuns: runs(ON_POSTGRES ? 2 : 6, 60) * TIMES },
+      { numRuns: runs(ON_POSTGRES ? 2 : 6, 60) },
     );
   });
 });

@@ -17,10 +17,7 @@ import { anyProgress, anyText, peoplesText } from "./arb-progress";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
 
-/** How many times more runs than in CI: `REPORT_RUNS=20 npx jest checkpoint-file`. */
-const TIMES = Number(process.env["REPORT_RUNS"] ?? 1);
-
-jest.setTimeout(60_000 * TIMES);
+jest.setTimeout(60_000);
 
 const MARKER = /^<!-- turns:/;
 
@@ -53,7 +50,7 @@ describe("S5.5 write, read, write is the identity", () => {
         expect(toInline(text)).not.toMatch(/[\r\n|]|^\s|\s$/);
         expect(fromQuote(toQuote(text))).toBe(text);
       }),
-      { numRuns: runs(333, 2000) * TIMES },
+      { numRuns: runs(333, 2000) },
     );
   });
 
@@ -66,7 +63,7 @@ describe("S5.5 write, read, write is the identity", () => {
         expect(renderProgress(read)).toBe(markdown);
         expect(Buffer.from(markdown).toString()).toBe(markdown);
       }),
-      { numRuns: runs(83, 500) * TIMES },
+      { numRuns: runs(83, 500) },
     );
   });
 
@@ -83,7 +80,7 @@ describe("S5.5 write, read, write is the identity", () => {
         await file.write(read as Progress);
         expect(readFileSync(file.path).equals(bytes)).toBe(true);
       }),
-      { numRuns: runs(6, 40) * TIMES },
+      { numRuns: runs(6, 40) },
     );
   });
 
@@ -116,7 +113,7 @@ describe("S5.5 write, read, write is the identity", () => {
           if (end === "\r\n") expect(written.replaceAll("\r\n", "")).not.toContain("\n");
         },
       ),
-      { numRuns: runs(50, 300) * TIMES },
+      { numRuns: runs(50, 300) },
     );
   });
 
@@ -136,7 +133,7 @@ describe("S5.5 write, read, write is the identity", () => {
         expect(parseProgress(written)).toEqual(second);
         expect(subsequence(outside(markdown), outside(written))).toBe(true);
       }),
-      { numRuns: runs(50, 300) * TIMES },
+      { numRuns: runs(50, 300) },
     );
     expect(kept).toBeGreaterThan(runs(5, 20));
   });
@@ -149,7 +146,7 @@ describe("S5.2 a text that is no progress file", () => {
         const markdown = texts.join("\n");
         orRefused(() => parseProgress(markdown), markdown);
       }),
-      { numRuns: runs(83, 500) * TIMES },
+      { numRuns: runs(83, 500) },
     );
   });
 
@@ -167,7 +164,7 @@ describe("S5.2 a text that is no progress file", () => {
         if (read === undefined) refused += 1;
         else expect(parseProgress(renderProgress(read))).toEqual(read);
       }),
-      { numRuns: runs(166, 1000) * TIMES },
+      { numRuns: runs(166, 1000) },
     );
     expect(refused).toBeGreaterThan(runs(20, 100));
   });

@@ -4,8 +4,15 @@
  */
 export const LONG = process.env["TURNS_LONG"] === "1";
 
-/** How many runs, rounds or kills there are. */
-export const runs = (short: number, long: number): number => (LONG ? long : short);
+/** How many times as many runs as the long lane has by itself: `TURNS_TIMES=20` for a night, less than 1 in CI. */
+const TIMES = Number(process.env["TURNS_TIMES"] ?? 1);
+
+/** How many runs, rounds or kills there are. In the long lane never fewer than in the short one. */
+export const runs = (short: number, long: number): number => (LONG ? Math.max(short, Math.ceil(long * TIMES)) : short);
+
+/** One of how many places is tried. In the long lane never fewer places than in the short one. */
+export const oneOf = (short: number, long: number): number =>
+  LONG ? Math.min(short, Math.max(1, Math.floor(long / TIMES))) : short;
 
 /** The points of a matrix: all of them, or in the short lane `count`, spread evenly from the first to the last. */
 export function points<T>(all: readonly T[], count: number): readonly T[] {

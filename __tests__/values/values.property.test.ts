@@ -9,10 +9,7 @@ import { ModelWorld, step } from "../support/model-world";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
 
-/** How many times more runs than in CI: `VALUES_RUNS=20 npx jest values`. */
-const TIMES = Number(process.env["VALUES_RUNS"] ?? 1);
-
-jest.setTimeout(60_000 * TIMES);
+jest.setTimeout(60_000);
 
 beforeAll(() => {
   // Messages made with raw tool calls advise to upgrade; what is tested is not the advice.
@@ -88,7 +85,7 @@ describe("I3 round trip", () => {
         const carried = (await get(writer, { thread, id: 2 }))!;
         expect(fingerprint(carried.checkpoint.channel_values)).toBe(expected[0]);
       }),
-      { numRuns: runs(4, 25) * TIMES },
+      { numRuns: runs(4, 25) },
     );
     writer.close();
     other.close();
@@ -144,7 +141,7 @@ describe("I3 against a model", () => {
           world.close();
         }
       }),
-      { numRuns: runs(4, 30) * TIMES },
+      { numRuns: runs(4, 30) },
     );
   });
 });
@@ -192,7 +189,7 @@ describe("I3 mutation", () => {
         expectApart(state, await get(saver, { thread }), await get(saver, { thread }), await listed(saver, { thread }));
       }),
       // The values are changed, so only the choice of numbers is left to shrink.
-      { numRuns: runs(4, 30) * TIMES },
+      { numRuns: runs(4, 30) },
     );
     saver.close();
   });
