@@ -148,7 +148,6 @@ const COMMANDS: readonly Golden[] = [
   [["rewinds", "thread-0"], ({ rewinds }) => expect(rewinds).toEqual([])],
   [["size"], ({ tables }) => expect(tables.find(({ called }: any) => called === "turns").rows).toBe(made.threads * made.turns)],
   [["size", "thread-0"], ({ channels }) => expect(channels.length).toBeGreaterThan(0)],
-  [["tokens"], ({ lines }) => expect(lines).toEqual([])],
   [["tokens", "--by", "day"], ({ by, lines }) => expect([by, lines]).toEqual(["day", []])],
   [["verify"], ({ ok, threads }) => expect([ok, threads]).toEqual([true, made.threads])],
   [["verify", "thread-0"], ({ ok }) => expect(ok).toBe(true)],

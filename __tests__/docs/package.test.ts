@@ -596,7 +596,11 @@ console.log(JSON.stringify(seen));
       return { folder, modules, out, told };
     };
 
-    it.each(BUNDLERS)(
+    // Each bundler makes each format once, and meets the optional peers once and misses them once.
+    const beside = format === "esm" ? BUNDLERS.slice(0, 2) : BUNDLERS.slice(2);
+    const alone = BUNDLERS.filter((bundler) => !beside.includes(bundler));
+
+    it.each(beside)(
       "S8.8 %s tells no warning, and the bundle runs with better-sqlite3 beside it",
       (bundler) => {
         const { folder, modules, out, told } = bundled(bundler, "peers", true);
@@ -608,7 +612,7 @@ console.log(JSON.stringify(seen));
       300_000,
     );
 
-    it.each(BUNDLERS)(
+    it.each(alone)(
       "S8.8 %s tells no warning without the optional peers; the bundle runs on node:sqlite, or says what is missing",
       (bundler) => {
         const { folder, modules, out, told } = bundled(bundler, "alone", false);
