@@ -20,6 +20,6 @@ export default {
   setupFilesAfterEnv: [...base.setupFilesAfterEnv, "<rootDir>/__tests__/setup/postgres.ts"],
   reporters: ["default", "<rootDir>/__tests__/setup/postgres-skipped.cjs"],
   coverageThreshold: undefined,
-  // In CI the long lane is beside it.
+  // Where the machine is busy, processes take long to start.
   testTimeout: 300_000,
 };
