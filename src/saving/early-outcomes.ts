@@ -45,5 +45,5 @@ export class EarlyOutcomes {
 }
 
 function charactersOf({ settle: { update } }: EarlyOutcome): number {
-  return update === undefined ? 0 : update.parts.reduce((sum, part) => sum + part.text().length, update.text.length);
+  return update === undefined ? 0 : update.parts.reduce((sum, part) => sum + part.text.length, update.text.length);
 }
