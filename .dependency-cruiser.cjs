@@ -149,7 +149,7 @@ module.exports = {
       name: "rewind-and-integrity-know-no-saver",
       severity: "error",
       comment: "They are given a store and what else they need; the saver calls them.",
-      from: { path: "^src/(rewind|integrity|maintenance|retention|values|sealing|turns)/" },
+      from: { path: "^src/(rewind|integrity|maintenance|retention|values|sealing|turns|saving)/" },
       to: { path: "^src/(assembly|saver|graph-runner)\\.ts$", dependencyTypesNot: ["type-only"] },
     },
     {

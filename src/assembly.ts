@@ -1,4 +1,3 @@
-import { Beginnings, RunNames } from "./run-starts";
 import { EffectContent } from "./effects/content";
 import { Effects } from "./effects/effects";
 import { EffectJournal } from "./effects/journal";
@@ -14,7 +13,15 @@ import { SpaceKeeper } from "./retention/space";
 import { rewindToCheckpoint } from "./rewind/rewind";
 import { type RewindParts, Rewinds, rewound } from "./rewind/rewinds";
 import { checkedId } from "./run-config";
-import { Saving } from "./saving";
+import { RunNames } from "./run-names";
+import { RunStarts } from "./run-starts";
+import { CheckpointRequests } from "./saving/checkpoint-request";
+import { FailedSaves } from "./saving/failed-saves";
+import { PlannedThoughts } from "./saving/planned-thoughts";
+import { CheckpointSaves } from "./saving/put";
+import { WritesSaves } from "./saving/put-writes";
+import { SaveProgress } from "./saving/save-progress";
+import { WritesRequests } from "./saving/writes-request";
 import { UserSerde } from "./serde";
 import type { Store } from "./store/store";
 import { attachedGraph } from "./turns/attach";
@@ -24,6 +31,7 @@ import { isAlive } from "./turns/process-identity";
 import { FailureLog } from "./turns/failure-log";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
+import { SaveReports } from "./turns/save-reports";
 import { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { Redaction } from "./turns/redaction";
 import { RunRegistry } from "./turns/run-registry";
@@ -49,8 +57,9 @@ export interface Assembly {
   rewinding: RewindParts;
   pruning: PruneParts;
   runNames: RunNames;
-  beginnings: Beginnings;
-  saving: Saving;
+  runStarts: RunStarts;
+  checkpointSaves: CheckpointSaves;
+  writesSaves: WritesSaves;
   seen: SeenCheckpoints;
   draining: Draining;
 }
@@ -74,8 +83,9 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const runNames = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
-  const common = { store, options, events, runs, failures, failureLog: new FailureLog(logger), redaction, seen };
-  const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies, draining);
+  const reports = new SaveReports(events, new FailureLog(logger));
+  const log = new TurnLog({ store, options, reports, runs, failures, redaction, seen, names: runNames });
+  const recorder = new TurnRecorder(log, runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
@@ -84,17 +94,14 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
     attemptOf: (runId, nodeTaskId) => recorder.liveAttemptOf(runId, nodeTaskId),
     namesOf,
   });
-  const beginnings = new Beginnings();
-  const saving = new Saving({
-    ...common,
-    values,
-    serde,
-    beginnings,
-    retention,
-    recorder,
-    names: runNames,
-    draining,
-  });
+  const runStarts = new RunStarts(recorder);
+  const planned = new PlannedThoughts(options, redaction, seen);
+  const progress = new SaveProgress(seen, runs, failures.saves, reports, retention);
+  const failed = new FailedSaves(options, reports, failures, draining, runStarts, recorder);
+  const checkpointRequests = new CheckpointRequests(options, values, runs, runNames, runStarts, planned);
+  const writesRequests = new WritesRequests(options, values, redaction, runNames, runStarts);
+  const checkpointSaves = new CheckpointSaves(recorder, checkpointRequests, store, values, serde, progress, failed);
+  const writesSaves = new WritesSaves(recorder, writesRequests, store, serde, planned, progress, failed);
   const rewinding: RewindParts = {
     ...{ store, content, events, space, createId },
     now: () => clock().toISOString(),
@@ -116,8 +123,9 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
       rewinding,
       pruning,
       runNames,
-      beginnings,
-      saving,
+      runStarts,
+      checkpointSaves,
+      writesSaves,
       seen,
       draining,
     },

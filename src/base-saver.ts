@@ -13,7 +13,6 @@ import {
 import { z } from "zod";
 import { assembled, internalsFrom } from "./assembly";
 import { backup, type BackupOptions, type BackupReport } from "./backup";
-import type { Beginnings, RunNames } from "./run-starts";
 import { drain, type DrainOptions, type DrainParts, type DrainReport } from "./drain";
 import type { Effects } from "./effects/effects";
 import type { SaverEmitter, SaverEvents } from "./events";
@@ -34,7 +33,10 @@ import { type RewindParts, type Rewinds, rewound } from "./rewind/rewinds";
 import { rewindThread } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
 import { type Address, addressOf, checkedArgument, configurableOf, runAround } from "./run-config";
-import type { Saving } from "./saving";
+import type { RunNames } from "./run-names";
+import type { RunStarts } from "./run-starts";
+import type { CheckpointSaves } from "./saving/put";
+import type { WritesSaves } from "./saving/put-writes";
 import { copyThread } from "./thread-copying";
 import type { Page, PageOptions } from "./page";
 import type { Store } from "./store/store";
@@ -84,8 +86,9 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
   readonly #pruning: PruneParts;
   /** The task names that each thread's newest run was given: the callbacks of its nodes don't carry them. */
   readonly #runNames: RunNames;
-  readonly #beginnings: Beginnings;
-  readonly #saving: Saving;
+  readonly #runStarts: RunStarts;
+  readonly #checkpointSaves: CheckpointSaves;
+  readonly #writesSaves: WritesSaves;
   readonly #seen: SeenCheckpoints;
   readonly #draining: Draining;
   #drained: Promise<DrainReport> | undefined;
@@ -123,8 +126,9 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.#rewinding = parts.rewinding;
     this.#pruning = parts.pruning;
     this.#runNames = parts.runNames;
-    this.#beginnings = parts.beginnings;
-    this.#saving = parts.saving;
+    this.#runStarts = parts.runStarts;
+    this.#checkpointSaves = parts.checkpointSaves;
+    this.#writesSaves = parts.writesSaves;
     this.#seen = parts.seen;
     keepInternals(this, {
       ...internalsFrom(parts, options),
@@ -170,7 +174,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#runNames.remember(config, at);
-    const isStart = this.#beginnings.isOne(config, at);
+    const isStart = this.#runStarts.isStart(config, at);
     // A drain refuses the run's next step, but doesn't close the database in the middle of its start.
     const read = isStart ? this.#draining.keepOpen() : undefined;
     try {
@@ -188,7 +192,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
       const lease = this.#runs.leaseOf(at.threadId);
       const found = start ?? this.#store.foundBy(at.threadId);
       const { deletion, epoch } = found instanceof Promise ? await found : found;
-      this.#beginnings.began(config, at, { deletion, epoch, lease });
+      this.#runStarts.add(config, at, { sawDeletion: deletion, sawEpoch: epoch, lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at, start);
     if (tuple?.metadata !== undefined)
@@ -220,12 +224,18 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
-    return storeSpan(
-      "put",
-      "langgraph_snapshots",
-      () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
-      () => this.#saving.put(config, checkpoint, metadata, newVersions),
-    );
+    // A drain waits for saves in progress before it closes the database.
+    const done = this.#draining.keepOpen();
+    try {
+      return await storeSpan(
+        "put",
+        "langgraph_snapshots",
+        () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
+        () => this.#checkpointSaves.put(config, checkpoint, metadata, newVersions),
+      );
+    } finally {
+      done();
+    }
   }
 
   /**
@@ -236,12 +246,17 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    * @throws {TurnsError} INVALID_CONFIG; INVALID_CHECKPOINT if these aren't pairs of a channel and a value; and as {@link put}
    */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
-    return storeSpan(
-      "putWrites",
-      "langgraph_writes",
-      () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
-      () => this.#saving.putWrites(config, writes, taskId, taskPath),
-    );
+    const done = this.#draining.keepOpen();
+    try {
+      await storeSpan(
+        "putWrites",
+        "langgraph_writes",
+        () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
+        () => this.#writesSaves.putWrites(config, writes, taskId, taskPath),
+      );
+    } finally {
+      done();
+    }
   }
 
   /**

@@ -10,7 +10,7 @@ const HEADS_PER_PAGE = 64;
 /** How long a caller who asks for one result after another may keep the event loop busy. */
 const LONGEST_MS = 20;
 /** Taken at load, so that a user's fake timers can't stop a list. */
-const nextTurn = setImmediate;
+const nextMacrotask = setImmediate;
 
 /**
  * Lists page by page. No cursor stays open between two results, since that would keep the write-ahead log from being
@@ -36,16 +36,14 @@ export async function* listTuples(
   if (parts.serde !== undefined) await parts.serde.settled();
   const isNotBefore = await followersOf(parts.store, query);
   let since = performance.now();
-  const breathe = async (): Promise<void> => {
-    if (performance.now() - since < LONGEST_MS) return;
-    await new Promise((resolve) => nextTurn(resolve));
-    since = performance.now();
-  };
   while (left > 0) {
     const limit = options.filter === undefined ? Math.min(left, HEADS_PER_PAGE) : HEADS_PER_PAGE;
     const page = await parts.store.listCheckpoints({ ...query, after, limit });
     for (const head of page) {
-      await breathe();
+      if (performance.now() - since >= LONGEST_MS) {
+        await yieldToEventLoop();
+        since = performance.now();
+      }
       const metadata = await metadataOf(parts, head);
       if (!matches(metadata) || (await isNotBefore(metadata))) continue;
       const tuple = await readListed(parts, head);
@@ -58,6 +56,9 @@ export async function* listTuples(
     if (page.length < limit) return;
   }
 }
+
+/** Lets timers and I/O of the process run. */
+const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => nextMacrotask(resolve));
 
 /** Keys are taken literally, dots and quotes included. Values compare deeply. An undefined filter matches everything. */
 function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {

@@ -17,6 +17,26 @@ export interface Address {
   checkpointId: string | undefined;
 }
 
+/** A namespace of a thread: one graph of it. */
+export interface Place {
+  threadId: string;
+  ns: string;
+}
+
+export interface CheckpointAddress extends Place {
+  checkpointId: string;
+}
+
+/** A key for maps. No id contains the separator. */
+export function namespaceKey({ threadId, ns }: Place): string {
+  return `${threadId}\0${ns}`;
+}
+
+/** As {@link namespaceKey}. */
+export function checkpointKey({ threadId, ns, checkpointId }: CheckpointAddress): string {
+  return `${threadId}\0${ns}\0${checkpointId}`;
+}
+
 /** The task and graph ids that the caller gave. */
 export interface TaskNames {
   taskId: string | undefined;
@@ -112,6 +132,11 @@ export function importing(configurable: Readonly<Record<string, string | undefin
 /** For a save that is part of an import: when the data was first saved. */
 export function importedAt(config: RunnableConfig): string | undefined {
   return (config.configurable as { [IMPORTED_AT]?: string } | undefined)?.[IMPORTED_AT];
+}
+
+/** When the data of a save was first saved: now, unless it is imported. @returns an ISO text */
+export function timeOfSave(config: RunnableConfig, clock: () => Date): string {
+  return importedAt(config) ?? clock().toISOString();
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>

@@ -106,8 +106,11 @@ export async function loadedRecord(
   return record;
 }
 
-/** Copies all of a checkpoint but its values, which a serde takes at once. */
-export function heldFrame(checkpoint: Checkpoint): Checkpoint {
+/**
+ * Copies all of a checkpoint except its channel values, which a serde starts to read at once.
+ * @returns a checkpoint that later changes by the caller don't reach, with the caller's own `channel_values`
+ */
+export function copyExceptValues(checkpoint: Checkpoint): Checkpoint {
   const seen = Object.entries(checkpoint.versions_seen).map(([node, versions]) => [node, { ...versions }]);
   return {
     ...checkpoint,

@@ -52,7 +52,8 @@ export { renderInto, renderProgress } from "./report/render";
 export type { PrunedEvent } from "./retention/prune";
 export { planToPoint, pointOf } from "./rewind/plan";
 export { type RewindParts, rewindThread } from "./rewind/rewind";
-export { EarlyOutcomes, RunNames } from "./run-starts";
+export { RunNames } from "./run-names";
+export { EarlyOutcomes } from "./saving/early-outcomes";
 export {
   createDatabaseSecret,
   encryptedSealing,

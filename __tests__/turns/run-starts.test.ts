@@ -6,7 +6,7 @@ const at = (checkpoint: number) => ({ threadId: "t", ns: "", checkpointId: `c${c
 /** What a node task returned whose checkpoint hasn't come yet: a text, half of it in a part. */
 function outcome(nodeTaskId: string, characters: number): Parameters<EarlyOutcomes["add"]>[1] {
   const half = "x".repeat(characters / 2);
-  const update = { text: half, parts: [{ address: "a", text: () => half }] };
+  const update = { text: half, parts: [{ address: "a", text: half }] };
   return { nodeTaskId, createdAt: "", settle: { status: "ok", durable: true, update, actionId: nodeTaskId } };
 }
 

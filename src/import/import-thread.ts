@@ -198,7 +198,7 @@ async function survey(job: ThreadImport): Promise<Survey> {
 /** The source's checkpoints, smallest id first. @param skipped gets those that are left out */
 async function* eachTuple(job: ThreadImport, skipped: SkippedCheckpoint[] = []): AsyncGenerator<OfficialTuple> {
   for await (const key of keysOf(job.source, job.threadId)) {
-    await breathe(job.signal);
+    await yieldToEventLoop(job.signal);
     await job.hold.renew();
     let tuple: OfficialTuple | undefined;
     try {
@@ -219,7 +219,7 @@ async function countInTarget({ saver, targetId, signal, hold }: ThreadImport): P
   let count = 0;
   for await (const _ of saver.list({ configurable: { thread_id: targetId } })) {
     count += 1;
-    await breathe(signal);
+    await yieldToEventLoop(signal);
     await hold.renew();
   }
   return count;
@@ -233,7 +233,7 @@ const RENEW_AFTER_MS = 1_000;
  * Lets timers and I/O of the process run. Called between two checkpoints.
  * @throws {TurnsError} if the signal was aborted
  */
-export async function breathe(signal: AbortSignal | undefined): Promise<void> {
+export async function yieldToEventLoop(signal: AbortSignal | undefined): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
   if (signal?.aborted === true) throw aborted(signal.reason);
 }

@@ -38,9 +38,9 @@ export interface TaskClaim {
 
 /** A part of a value, stored once per thread under the address of its text. */
 export interface Chunk {
-  address: string;
-  /** Produced on demand: usually the chunk is stored already. */
-  text: () => string;
+  readonly address: string;
+  /** Of an unchanged part, which usually is stored already, the text may be made when it is read. */
+  readonly text: string;
 }
 
 /** `list` owns the elements from `from` up to the start of the next segment. */

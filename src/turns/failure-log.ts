@@ -9,27 +9,28 @@ const QUIET_MS = 60_000;
 /** Taken at load, so that a user's fake timers can't stop it. */
 const atEndOfMacrotask = setImmediate;
 
+/** A checkpoint that couldn't be saved, or writes on it. */
+export interface FailedSave {
+  threadId: string;
+  checkpointId: string;
+  /** For a checkpoint: the one it was made from. */
+  parentId: string | undefined;
+  /**
+   * The run's lease. Without one, a checkpoint may have failed because of the one it was made from, and writes because of their
+   * checkpoint.
+   */
+  runId: string | undefined;
+  /** For writes: their node task. */
+  nodeTaskId: string | undefined;
+}
+
 /** Logs what couldn't be saved: one line for a failure, although several saves fail because of it. */
 export class FailureLog {
   readonly #told = new Recent<string, number>(REMEMBERED);
 
   constructor(private readonly logger: Logger) {}
 
-  /**
-   * @param parentId for a checkpoint: the one it was made from
-   * @param runId the run's lease; without one, a checkpoint may have failed because of what it was made from, and writes because of their checkpoint
-   * @param nodeTaskId for writes: their node task
-   */
-  saveFailed(
-    at: {
-      threadId: string;
-      checkpointId: string;
-      parentId: string | undefined;
-      runId: string | undefined;
-      nodeTaskId: string | undefined;
-    },
-    error: unknown,
-  ): void {
+  saveFailed(at: FailedSave, error: unknown): void {
     const { threadId, checkpointId, parentId, runId, nodeTaskId } = at;
     if (nodeTaskId !== undefined) this.#told.set(ofTask(nodeTaskId), uptime());
     const cause = causeOf(error);

@@ -1,15 +1,13 @@
 import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
-import type { SaverEmitter } from "../events";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
 import { isSaver } from "../known-savers";
 import type { ResolvedOptions } from "../options";
-import type { RunNames } from "../run-starts";
+import type { RunNames } from "../run-names";
 import { namespaceAbove } from "../store/namespaces";
 import type {
   Awaitable,
   Lease,
-  LostTurn,
   NewAction,
   NewThought,
   SawDeletion,
@@ -21,23 +19,21 @@ import type {
   TurnType,
 } from "../store/store";
 import type { Attempt, Elsewhere } from "./node-task";
-import type { FailureLog } from "./failure-log";
 import type { PendingFailures } from "./pending-failures";
 import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
+import type { SaveReports } from "./save-reports";
 import { type SeenCheckpoints, tells } from "./seen-checkpoints";
 import type { ModelCaller } from "./tokens";
-import { toPublicTurn } from "./turn";
 
 export interface TurnLogParts {
   store: Store;
   options: ResolvedOptions;
-  events: SaverEmitter;
   runs: RunRegistry;
   failures: PendingFailures;
   redaction: Redaction;
   seen: SeenCheckpoints;
-  failureLog: FailureLog;
+  reports: SaveReports;
   /** The task names that runs gave. */
   names: RunNames;
 }
@@ -147,14 +143,14 @@ export class TurnLog {
     start: NewThought["start"],
     isTold: boolean,
   ): Promise<{ error: unknown } | undefined> {
-    const { store, options, redaction } = this.#parts;
+    const { store, options, redaction, reports } = this.#parts;
     // If nodes may run on checkpoints that couldn't be saved, a Thought doesn't depend on them.
     const needsSaves = options.onCheckpointError !== "continue";
     try {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
         store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
       );
-      reportTurn(this.#parts.events, row);
+      reports.turnSaved(row);
       return undefined;
     } catch (error) {
       return { error };
@@ -221,12 +217,12 @@ export class TurnLog {
 
   /** @returns undefined if it couldn't be saved */
   async #action(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<TurnRow | undefined> {
-    const { store, redaction } = this.#parts;
+    const { store, redaction, reports } = this.#parts;
     try {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Action", status), outcome, false, ({ packed }) =>
         store.saveAction({ ...this.#row(attempt), status, update: packed }, "boundary"),
       );
-      reportTurn(this.#parts.events, row);
+      reports.turnSaved(row);
       return row;
     } catch (error) {
       this.#lost(attempt, "Action", error);
@@ -257,7 +253,7 @@ export class TurnLog {
         `the output of node ${JSON.stringify(nodeName)} ${verdict === "failed" ? "failed its validation" : "passed its validation with a warning"}`,
       );
     }
-    this.#parts.events.emit("validation", { ...at, turnId: action?.id, ...validation });
+    this.#parts.reports.validated({ ...at, turnId: action?.id, ...validation });
     if (stops) throw validationFailed({ threadId, nodeName, nodeNs, nodeTaskId, turnId: action?.id }, gate, validation);
   }
 
@@ -333,7 +329,7 @@ export class TurnLog {
   }
 
   #lost({ threadId, name: nodeName, nodeTaskId }: Attempt, turnType: TurnType, error: unknown): void {
-    reportLostTurn(this.#parts, threadId, { nodeName, turnType, error }, nodeTaskId);
+    this.#parts.reports.turnLost(threadId, { nodeName, turnType, error }, nodeTaskId);
   }
 }
 
@@ -341,22 +337,4 @@ function className(value: unknown): string {
   const { constructor } = Object(value) as { constructor?: { name?: string } };
   const name = constructor?.name ?? "a checkpointer without a class";
   return isSaver(value) ? `another ${name}` : name;
-}
-
-/** A turn was saved. */
-export function reportTurn(events: SaverEmitter, row: TurnRow): void {
-  if (events.listenerCount("turn") > 0) events.emit("turn", toPublicTurn(row));
-}
-
-/** A turn that couldn't be saved is logged and reported, and the graph continues (S1.9). */
-export function reportLostTurn(
-  to: Pick<TurnLogParts, "failureLog" | "events">,
-  threadId: string,
-  lost: LostTurn,
-  nodeTaskId?: string,
-): void {
-  const { nodeName, turnType, error } = lost;
-  // The run's checkpoints can't be saved either, and that error says why.
-  if (!TurnsError.is(error, "STORE_CLOSED")) to.failureLog.turnLost({ threadId, nodeName, turnType }, error, nodeTaskId);
-  to.events.emit("turn_failed", { threadId, ...lost });
 }

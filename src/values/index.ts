@@ -56,10 +56,10 @@ export class Values {
   channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValues {
     const packing = this.#packing(threadId);
     if (this.#addresses.awaitsKeys) {
-      const held = Object.entries(state).map(
-        ([channel, value]) => [channel, inChannel(channel, () => this.#held(value))] as const,
+      const copies = Object.entries(state).map(
+        ([channel, value]) => [channel, inChannel(channel, () => this.#copied(value))] as const,
       );
-      return new LateValues(held, (channel, value) => packIn(channel, value, ns, packing));
+      return new ValuesAwaitingKeys(copies, (channel, value) => packIn(channel, value, ns, packing));
     }
     const packed = new Map<string, PackedValue>();
     for (const channel of Object.keys(state)) packed.set(channel, packIn(channel, state[channel], ns, packing));
@@ -73,7 +73,7 @@ export class Values {
   text(threadId: string, value: unknown): PackedText {
     try {
       const packing = this.#packing(threadId);
-      return this.#addresses.awaitsKeys ? new LateText(this.#held(value), packing) : packReference(value, packing);
+      return this.#addresses.awaitsKeys ? new TextAwaitingKeys(this.#copied(value), packing) : packReference(value, packing);
     } catch (error) {
       throw readable(error);
     }
@@ -128,7 +128,7 @@ export class Values {
   }
 
   /** A copy that later changes by the caller don't reach. */
-  #held(value: unknown): unknown {
+  #copied(value: unknown): unknown {
     return decode(encode(value, this.#options));
   }
 
@@ -141,22 +141,25 @@ export class Values {
   }
 }
 
-/** Values that are packed when the store asks for them, because it has the keys then. */
-class LateValues implements NewValues {
+/**
+ * Values of a save that was handed in before the store had its keys, which addresses depend on. They are packed when the store
+ * asks for them, because it has the keys then.
+ */
+class ValuesAwaitingKeys implements NewValues {
   #packed: ReadonlyMap<string, PackedValue> | undefined;
 
   constructor(
-    private readonly held: readonly (readonly [channel: string, value: unknown])[],
+    private readonly copies: readonly (readonly [channel: string, value: unknown])[],
     private readonly pack: (channel: string, value: unknown) => PackedValue,
   ) {}
 
   get packed(): ReadonlyMap<string, PackedValue> {
-    return (this.#packed ??= new Map(this.held.map(([channel, value]) => [channel, this.pack(channel, value)])));
+    return (this.#packed ??= new Map(this.copies.map(([channel, value]) => [channel, this.pack(channel, value)])));
   }
 }
 
-/** {@link LateValues} for a text. */
-class LateText implements PackedText {
+/** {@link ValuesAwaitingKeys} for a text. */
+class TextAwaitingKeys implements PackedText {
   #packed: PackedText | undefined;
 
   constructor(

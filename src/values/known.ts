@@ -293,7 +293,7 @@ export function repeatsTooMuch(text: string, parts: ReadonlyMap<string, Chunk>):
     const chunk = parts.get(address);
     // Data may look like a reference.
     if (chunk === undefined) continue;
-    const weight = weights.has(address) ? (weights.get(address) ?? weightOf(chunk.text())) : undefined;
+    const weight = weights.has(address) ? (weights.get(address) ?? weightOf(chunk.text)) : undefined;
     weights.set(address, weight);
     repeated += weight ?? 0;
     if (repeated > REPEATED_SAVED_MAX) return true;

@@ -66,6 +66,24 @@ function isStill({ copy, object }: KnownWhole, value: unknown, { options }: Pack
   return (options.immutable && object !== undefined && object === value) || copy.isLike(value, EXACT);
 }
 
+/**
+ * A chunk of a value that didn't change, so it isn't serialised again. Only the store's transaction finds out whether the text is
+ * needed, for instance because another process has pruned the chunk. Then the text is made from our private copy.
+ */
+class UnchangedChunk implements Chunk {
+  readonly address: string;
+  readonly #pack: () => string;
+
+  constructor(address: string, pack: () => string) {
+    this.address = address;
+    this.#pack = pack;
+  }
+
+  get text(): string {
+    return this.#pack();
+  }
+}
+
 /** An unchanged value in the store's form, without its text: the store most likely has it. */
 class UnchangedWhole implements PackedWhole {
   readonly kind = "whole";
@@ -74,7 +92,7 @@ class UnchangedWhole implements PackedWhole {
   readonly #packing: Packing;
 
   constructor(address: string, copy: PrivateCopy, packing: Packing) {
-    this.chunk = { address, text: () => this.#again().text };
+    this.chunk = new UnchangedChunk(address, () => this.#again().text);
     this.#copy = copy;
     this.#packing = packing;
   }
@@ -115,7 +133,7 @@ function packAsText(value: unknown, channel: KnownChannel, packing: Packing): Pa
   const object = options.immutable && typeof value === "object" && value !== null ? value : undefined;
   const packed = copy && new UnchangedWhole(address, copy, packing);
   memory.rememberWhole(channel, packed && { copy, packed, size: text.length, object });
-  return { kind: "whole", chunk: { address, text: () => text }, parts };
+  return { kind: "whole", chunk: { address, text }, parts };
 }
 
 /**
@@ -127,7 +145,7 @@ export function packReference(value: unknown, packing: Packing): PackedText {
   const { text, parts } = packed;
   if (parts.length > 0 || text.length < PART_MIN) return packed;
   const address = addressOf(value, text, packing);
-  return { text: chunkTag(address), parts: [{ address, text: () => text }] };
+  return { text: chunkTag(address), parts: [{ address, text }] };
 }
 
 /** The address of a value's text as a chunk of its own. */
@@ -181,19 +199,18 @@ function updateOf(value: unknown): object | undefined {
 function packElement(owner: object, key: number | string, item: unknown, { memory, options }: Packing, parts: Parts): string {
   const encodeItem = (): string => encodePart(owner, key, options);
   const known = memory.known(item, encodeItem);
-  if (known !== undefined && known.text.length >= PART_MIN)
-    return refer({ address: known.address, text: () => known.text }, parts);
+  if (known !== undefined && known.text.length >= PART_MIN) return refer(known, parts);
   const text = encodeItem();
   if (text.length < PART_MIN) return text;
-  const { address } = memory.newElement(item, text);
-  return refer({ address, text: () => text }, parts);
+  return refer(memory.newElement(item, text), parts);
 }
 
 function packEntry(owner: Owner, key: string, packing: Packing, parts: Parts, depth: number, entries?: Entries): string {
   const value = owner[key];
   const known = entries?.get(key);
   if (known?.copy.isLike(value, EXACT) === true) {
-    for (const address of known.addresses) parts.set(address, { address, text: () => packedAgain(known, address, packing) });
+    for (const address of known.addresses)
+      parts.set(address, new UnchangedChunk(address, () => packedAgain(known, address, packing)));
     return known.text;
   }
   const own: Parts = new Map();
@@ -209,14 +226,14 @@ function newEntry(owner: Owner, key: string, value: unknown, packing: Packing, p
   if (!isList(value) && !isRecord(value)) return packElement(owner, key, value, packing, parts);
   const text = packPart(value, packing, parts, depth + 1);
   if (parts.size > 0 || text.length < PART_MIN) return text;
-  return refer({ address: packing.memory.address(text), text: () => text }, parts);
+  return refer({ address: packing.memory.address(text), text }, parts);
 }
 
 /** The text of an unchanged entry's chunk; the entry wasn't packed again. */
 function packedAgain({ copy }: KnownEntry, address: string, packing: Packing): string {
   const parts: Parts = new Map();
   newEntry({ entry: copy.value }, "entry", copy.value, packing, parts, 0);
-  return (parts.get(address) as Chunk).text();
+  return (parts.get(address) as Chunk).text;
 }
 
 function refer(chunk: Chunk, parts: Parts): string {
@@ -288,7 +305,7 @@ export function packList(
     digest: finished(running, memory.address),
     known: before && { segments: upTo(before.list.segments, keep), keep, generation: before.generation },
     address: addressAt,
-    chunk: (index) => ({ address: addressAt(index), text: () => textAt(index) }),
+    chunk: (index) => fresh[index - keep] ?? { address: addressAt(index), text: textAt(index) },
     value,
     before,
     keep,

@@ -184,7 +184,7 @@ function packedOf({ sealing }: Session, { threadId, values }: NewCheckpoint): Re
   for (const [channel, value] of packed) {
     if (value.kind !== "inline") continue;
     const { text } = value;
-    packed.set(channel, { kind: "whole", chunk: { address: sealing.address(threadId, text), text: () => text }, parts: [] });
+    packed.set(channel, { kind: "whole", chunk: { address: sealing.address(threadId, text), text }, parts: [] });
   }
   return packed;
 }

@@ -25,7 +25,7 @@ export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): P
   const known = chunks.get(chunk.address);
   if (known !== undefined) return known;
   if (session.engine.buffers) {
-    const row = { seq: key.nextSeq(), address: chunk.address, body: chunk.text() };
+    const row = { seq: key.nextSeq(), address: chunk.address, body: chunk.text };
     yield* session.run(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row));
     chunks.set(chunk.address, STORED);
     return STORED;
@@ -40,7 +40,7 @@ export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): P
 /** Keeps an existing chunk as it is. */
 function* insertChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
-  const row = { seq, address: chunk.address, body: chunk.text() };
+  const row = { seq, address: chunk.address, body: chunk.text };
   const isNew = (yield* session.changes(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
   key.facts.wasChunkNew = isNew;
   if (isNew) return seq;

@@ -51,11 +51,11 @@ function formOf(packed: PackedValue): Form {
   const parts: Record<string, string> = {};
   if (packed.kind === "inline") return { kind: "text", text: packed.text, elements: [], parts, signed: true };
   if (packed.kind === "list") {
-    const elements = Array.from({ length: packed.length }, (_, index) => packed.chunk(index).text());
+    const elements = Array.from({ length: packed.length }, (_, index) => packed.chunk(index).text);
     return { kind: "list", text: "", elements, parts, signed: true };
   }
-  for (const { address, text } of packed.parts) parts[address] = text();
-  return { kind: "text", text: packed.chunk.text(), elements: [], parts, signed: true };
+  for (const { address, text } of packed.parts) parts[address] = text;
+  return { kind: "text", text: packed.chunk.text, elements: [], parts, signed: true };
 }
 
 /** Texts within the form are trees of their own. */

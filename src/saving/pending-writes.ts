@@ -1,6 +1,6 @@
 import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { TurnsError } from "./errors";
-import type { Chunk, NewWrite, PackedText, TurnStatus } from "./store/store";
+import { TurnsError } from "../errors";
+import type { Chunk, NewWrite, PackedText, TurnStatus } from "../store/store";
 
 /** A record with this key is escaped, so that it can't be taken for a tag of the codec. */
 const MARKER = "~";

@@ -1,0 +1,80 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { TurnsError } from "../errors";
+import type { ResolvedOptions } from "../options";
+import { type CheckpointAddress, checkpointKey } from "../run-config";
+import type { RunStarts } from "../run-starts";
+import { closedMeanwhile, type Draining } from "../turns/draining";
+import type { PendingFailures } from "../turns/pending-failures";
+import { isRecorded, type TurnRecorder } from "../turns/recorder";
+import type { SaveReports } from "../turns/save-reports";
+
+/** How many failed checkpoints are remembered. */
+const REMEMBERED = 1_000;
+
+/** A checkpoint, or with a node task its writes. */
+type Save = CheckpointAddress & { parentId?: string | undefined; nodeTaskId?: string };
+
+/**
+ * What happens to a save that failed. It is reported and logged. Then the save rejects, as LangGraph's own savers do. In an
+ * attached run, the rejection waits for somebody who can handle it; see {@link PendingFailures}.
+ *
+ * It also remembers checkpoints that couldn't be saved, with the error of each. Anything based on one of them is refused with the
+ * same error. LangGraph saves the checkpoint after a run's input before anybody can stop it, and history with a hole would read
+ * as if nothing were missing.
+ */
+export class FailedSaves {
+  readonly #errors = new Map<string, { error: unknown }>();
+
+  constructor(
+    private readonly options: Pick<ResolvedOptions, "onCheckpointError" | "logger">,
+    private readonly reports: SaveReports,
+    private readonly pending: PendingFailures,
+    private readonly draining: Draining,
+    private readonly starts: RunStarts,
+    private readonly recorder: TurnRecorder,
+  ) {}
+
+  /** @throws the error that saving this checkpoint failed with, if it failed */
+  refuse({ threadId, ns }: CheckpointAddress, checkpointId: string | undefined): void {
+    if (this.#errors.size === 0 || checkpointId === undefined) return;
+    const found = this.#errors.get(checkpointKey({ threadId, ns, checkpointId }));
+    if (found !== undefined) throw found.error;
+  }
+
+  /** A checkpoint was saved after all. */
+  succeeded(at: CheckpointAddress): void {
+    if (this.#errors.size > 0) this.#errors.delete(checkpointKey(at));
+  }
+
+  /**
+   * Reports a failed save, and decides what its caller gets.
+   *
+   * @returns a promise that resolves if the run continues: with `onCheckpointError: "continue"`, or when a node's start reported
+   *   the error
+   * @throws the error, unless the run continues; STORE_CLOSED becomes an error that says what to do
+   */
+  async failed(config: RunnableConfig, at: Save, thrown: unknown): Promise<void> {
+    const { threadId, ns, checkpointId, parentId, nodeTaskId } = at;
+    const continues = this.options.onCheckpointError === "continue";
+    if (nodeTaskId === undefined && !continues) this.#remember(at, thrown);
+    const start = this.starts.of(config, at);
+    const isRun = start.sawDeletion !== undefined || isRecorded(config.callbacks, this.recorder);
+    const isClosed = isRun && TurnsError.is(thrown, "STORE_CLOSED");
+    const error = isClosed ? closedMeanwhile(threadId, thrown) : thrown;
+    this.reports.saveFailed({ threadId, ns, checkpointId, parentId, runId: start.lease?.runId, nodeTaskId }, error, !isClosed);
+    if (isClosed && this.draining.tellClosed()) this.options.logger.error({ threadId }, (error as Error).message);
+    // A run whose thread now belongs to somebody else must not continue.
+    const isElsewhere = TurnsError.is(error, "LEASE_LOST") || TurnsError.is(error, "THREAD_MOVED");
+    if (continues && !isElsewhere) return;
+    if (!isRecorded(config.callbacks, this.recorder)) throw error;
+    await this.pending.hold(threadId, ns, error, start);
+  }
+
+  #remember(at: CheckpointAddress, error: unknown): void {
+    // The id may be used again, and then the run continues.
+    if (TurnsError.is(error, "THREAD_DELETED") || TurnsError.is(error, "THREAD_MOVED")) return;
+    this.#errors.set(checkpointKey(at), { error });
+    const [oldest] = this.#errors.keys();
+    if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);
+  }
+}
