@@ -1,6 +1,8 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import { childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
@@ -204,6 +206,36 @@ describe("each command", () => {
     });
   });
 
+  test("S10.1 turns show leads with what went wrong: error and effects come before the input, and a killed attempt has stopped", async () => {
+    const [{ number }] = (await json("log", ["killed"])).attempts;
+    const killed = await shown(["show", "killed", String(number)], 80);
+    expect(killed.split("\n")[0]).toBe(`#${number} charge  stopped`);
+    expect(killed).toMatch(/\nEffects\n[\s\S]*\nInput\n/);
+    const failed = await shown(["show", "failed", String((await json("log", ["failed"])).attempts[0].number)], 80);
+    expect(failed).toMatch(/\nError\n[\s\S]*card declined[\s\S]*\nInput\n/);
+    // Nothing says what a resume would do: a later attempt may have succeeded.
+    expect(failed).toMatch(/\nkept {9}nothing: it failed\n/);
+  });
+
+  test("S10.1 commands to copy name the database as it was named, without a password, and say how to answer and to settle", async () => {
+    const wide = { env: { COLUMNS: "400" } };
+    const named = ON_POSTGRES ? /\n {2}turns postgresql:\/\/[^ ]+ --schema \S+ / : new RegExp(`\\n {2}turns ${path0} `);
+    const [{ id }] = (await json("effects", [])).effects;
+    const commands: readonly (readonly [string[], string])[] = [
+      [[], "effects --in-doubt  1 effect with an unknown outcome"],
+      [["status", "killed"], "resume killed --graph"],
+      [["effects"], `effect resolve ${id} done`],
+      [["inbox"], "inbox answer waiting --value JSON --graph"],
+    ];
+    for (const [args, command] of commands) {
+      const { stdout } = await turns([...args, "--table"], wide);
+      const line = stdout.split("\n").find((one) => one.includes(command)) ?? stdout;
+      expect(`\n${line}`).toMatch(named);
+    }
+    const unnamed = await told([process.execPath, program, "--table"], { env: { COLUMNS: "400", TURNS_DB: path0 } });
+    if (!ON_POSTGRES) expect(unnamed.stdout).toContain("\n  turns effects --in-doubt  1 effect");
+  });
+
   test("S10.1 turns web prints a link, answers with its cookie alone, and Ctrl-C ends it with 130", async () => {
     const env = { ...process.env, NODE_OPTIONS: "" };
     const child = spawn(process.execPath, [program, "web", ...place()], { env });
@@ -278,6 +310,10 @@ describe("conventions", () => {
       [["state", "finished", "--channel", "totals"], 2, 'Did you mean "total"?'],
       [["show", "finished", "9999"], 1, "turns log finished"],
       [["grep", "("], 2, "-F"],
+      [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
+      [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
+      [["effect", "resolve", "nope", "done"], 1, "turns effects lists those in doubt"],
+      [["take-back", "nope"], 1, "turns rewinds THREAD lists"],
     ];
     for (const [args, code, says] of told) {
       const { stderr, stdout, code: exit } = await turns(args);
@@ -294,6 +330,26 @@ describe("conventions", () => {
     expect(gone).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("Start again without a cursor") });
     const last = JSON.parse((await turns(["threads", "--sort", "id", "--cursor", "waiting"])).stdout);
     expect(last).toMatchObject({ threads: [], cursor: null });
+  });
+
+  testOfFiles("S10.1 a file of LangGraph's own saver is named as one, with the command that imports it", async () => {
+    const official = tempFile();
+    const saver = SqliteSaver.fromConnString(official);
+    await saver.put({ configurable: { thread_id: "old", checkpoint_ns: "" } }, emptyCheckpoint(), {
+      ...{ source: "input", step: -1, parents: {} },
+    });
+    saver.db.close();
+    for (const args of [["threads"], ["web"], ["doctor"]]) {
+      const { stderr, code } = await turns(args, {}, official);
+      expect({ args, code }).toEqual({ args, code: 1 });
+      expect(stderr).toContain(`${official} has 1 thread of LangGraph's SqliteSaver`);
+      expect(stderr).toContain(`turns import-official ${official} --db agent.db`);
+    }
+    const none = tempFile();
+    writeFileSync(none, "");
+    const { stderr, code } = await turns(["threads"], {}, none);
+    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining(`turns --db ${none} migrate --yes`) });
+    expect(stderr).not.toContain("readOnly");
   });
 
   test("S10.1 an empty TURNS_SCHEMA is none", async () => {
@@ -569,6 +625,17 @@ describe("what changes something", () => {
     expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("EFFECT_UNCOMPENSATED") });
   });
 
+  test("S10.1 a plan that can't be carried out says so: a copy to an id that exists, a rewind that was taken back", async () => {
+    const copied = await on1("copy", "finished", "failed", "--dry-run", "--table");
+    expect(copied).toMatchObject({ code: 4, stdout: expect.stringContaining('Refused now: Thread "failed" exists already.') });
+    const [{ id }] = (await parsed(on1("rewinds", "finished"))).rewinds.filter((one: any) => one.status === "taken-back");
+    const again = await on1("take-back", id, "--table");
+    expect(again).toMatchObject({ code: 4, stdout: expect.stringContaining("Refused now: It was taken back at ") });
+    const plan = JSON.parse((await on1("take-back", id)).stdout);
+    expect(SHAPES["take-back"].safeParse(plan).error).toBeUndefined();
+    expect(plan).toMatchObject({ plan: { threadId: "finished", toTask: "first", undone: 0 } });
+  });
+
   test("S10.1 copy, name, prune and delete do what they say; delete wants the whole id", async () => {
     expect(await parsed(on1("copy", "finished", "again", "--yes"))).toMatchObject({ done: true });
     expect(await parsed(on1("name", "again", "approved", "--at", "first", "--yes"))).toMatchObject({ done: true });
@@ -593,5 +660,11 @@ describe("what changes something", () => {
       report: { status: "failed", settledBy: "person" },
     });
     expect(await json("status", ["killed"])).toMatchObject({ state: "interrupted", needsPerson: false, resume: { can: "yes" } });
+    // The page calls it crashed, so tables and --status do, too.
+    for (const state of ["crashed", "interrupted"])
+      expect(await json("threads", ["--status", state])).toMatchObject({
+        threads: [{ threadId: "killed", state: "interrupted" }],
+      });
+    expect(await shown(["threads", "--status", "crashed"], 80)).toMatch(/\nkilled {2}crashed /);
   });
 });

@@ -351,8 +351,9 @@ describe("a rewind that was begun and isn't finished", () => {
     const place = await begun();
     const status = await turns(place, "status", "finished", "--table");
     expect(status).toMatchObject({ code: 4, stdout: expect.stringContaining("A rewind to first, since ") });
-    expect(status.stdout).toContain(
-      "Or give the rewind up: turns rewind finished --abandon --yes\n  turns rewind finished --graph ./agent.ts#graph --yes",
+    // Both name the database.
+    expect(status.stdout).toMatch(
+      /Or give the rewind up: turns \S.* rewind finished --abandon --yes\n {2}turns \S.* rewind finished --graph \.\/agent\.ts#graph --yes/,
     );
     expect((await turns(place, "doctor")).stdout).toContain("turns rewind finished --abandon gives it up");
     for (const to of [[], ["--to", "first"]]) {
@@ -369,6 +370,18 @@ describe("a rewind that was begun and isn't finished", () => {
       report: { toTask: "first", removed: { turns: 6 } },
     });
     expect(await stateOf(place)).toBe("finished");
+    // It has undone an effect, which taking it back doesn't do again: that has to be meant.
+    const { rewindId } = JSON.parse(done.stdout).report;
+    const back = await turns(place, "take-back", rewindId, "--table");
+    expect(back).toMatchObject({ code: 4, stdout: expect.stringContaining("The 1 effect that it undid stays undone.") });
+    expect(back.stdout).toContain("Refused now: It undid effects. To take it back without them, add --despite-undone.");
+    const refused = await turns(place, "take-back", rewindId, "--yes");
+    expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("Here: add --despite-undone.") });
+    expect((await turns(place, "take-back", rewindId, "--despite-undone", "--yes")).code).toBe(0);
+    const rewound = await turns(place, "rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", "--table");
+    expect(rewound.stdout).toMatch(
+      /\nTake it back: turns take-back \S+ --despite-undone --yes \(what was undone stays undone\)\n/,
+    );
     expect(await turns(place, "rewind", "finished")).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("--to is missing"),
@@ -385,7 +398,7 @@ describe("a rewind that was begun and isn't finished", () => {
     const status = await turns(place, "status", "finished", "--table");
     expect(status).toMatchObject({
       code: 4,
-      stdout: expect.stringMatching(/somebody settles cli-charge[^]*\n {2}turns effect resolve \S+ undo-done\n/),
+      stdout: expect.stringMatching(/somebody settles cli-charge[^]*\n {2}turns \S.* effect resolve \S+ undo-done\n/),
     });
     const id = /resolve (\S+) undo-done/.exec(status.stdout)?.[1] ?? "";
     expect((await turns(place, "effect", "resolve", id, "undo-not-done", "--yes")).code).toBe(0);

@@ -256,7 +256,10 @@ export const SHAPES = {
     object({ threadId: text, rewindId: text, toTask: text, since: time }),
     object({ threadId: text, rewindId: text }),
   ),
-  "take-back": change(object({ rewindId: text }), object({ rewindId: text, restored: removed })),
+  "take-back": change(
+    object({ rewindId: text, threadId: text, toTask: text, undone: count }),
+    object({ rewindId: text, restored: removed }),
+  ),
   name: change(z.looseObject({ threadId: text, name: text }), z.looseObject({ threadId: text, name: text })),
   delete: change(
     object({ threadId: text, final: z.boolean(), checkpoints: count, turns: count, tasks: count }),

@@ -6,6 +6,7 @@ import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { EncryptionOption } from "../sealing";
 import { UsageError } from "./exit";
+import { word } from "./text";
 
 /** How the command line names a database and its keys. */
 export interface DatabaseOptions {
@@ -30,6 +31,32 @@ export function isPlace(text: string): boolean {
  */
 export async function opened(options: DatabaseOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
   return openAt(await located(options), placeOf(options), how);
+}
+
+/** The options that name the database, as they were given, for a command to copy. Passwords aren't shown. */
+export function namedPlace({ db, schema, keyFile }: DatabaseOptions): string | undefined {
+  const place = db === undefined ? undefined : isUrl(db) ? withoutPassword(db) : db;
+  const parts = [
+    place !== undefined && (isPlace(place) ? word(place) : `--db ${word(place)}`),
+    schema !== undefined && `--schema ${word(schema)}`,
+    keyFile !== undefined && keyFile !== "-" && `--key-file ${word(keyFile)}`,
+  ].filter((part) => part !== false);
+  return parts.length === 0 ? undefined : parts.join(" ");
+}
+
+const PASSWORDS = ["password", "sslpassword"];
+
+/** Where a database is, as it may be shown: without a password. */
+export function withoutPassword(place: string): string {
+  if (!isUrl(place)) return place;
+  try {
+    const url = new URL(place);
+    url.password = "";
+    for (const name of PASSWORDS) if (url.searchParams.has(name)) url.searchParams.delete(name);
+    return String(url);
+  } catch {
+    return "postgresql://…";
+  }
 }
 
 /** What goes with the place of the command line's own database. @throws {UsageError} */

@@ -1,4 +1,5 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
+import { plural, word } from "./text";
 
 /** Exit codes; docs/command-line.md lists them. */
 export const DONE = 0;
@@ -52,13 +53,38 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",
   GRAPH_CHANGED: "turns resume THREAD --graph MODULE with --drift continue, --drift restart or --accept NODES.",
   SCHEMA_OUTDATED: "turns migrate shows what is missing, and turns migrate --yes makes it. turns doctor tells what differs.",
-  SALVAGE_TARGET_EXISTS: "Give another path.",
+  EFFECT_NOT_FOUND: "turns effects lists those in doubt, and turns effects THREAD all of a thread.",
+  REWIND_NOT_FOUND: "turns rewinds THREAD lists the rewinds of a thread.",
 };
+
+/** A file without our tables: most often another program's, or one of LangGraph's own saver. */
+async function withoutTables(file: string): Promise<string> {
+  const { officialThreads } = await import("../import/import-official");
+  const threads = await officialThreads(file, []).then(
+    (found) => found.threads,
+    () => 0,
+  );
+  return threads > 0
+    ? `${file} has ${plural(threads, "thread")} of LangGraph's SqliteSaver, and none of this package. Nothing was changed. Import them: turns import-official ${word(file)} --db agent.db`
+    : `Database ${file} doesn't have the tables of this package. Nothing was changed. Check the path. To create the tables: turns --db ${word(file)} migrate --yes`;
+}
+
+/** {@link messageOf} for an error that ends the program: it may look into a file that isn't ours. */
+export async function lastMessageOf(error: unknown): Promise<string> {
+  if (!TurnsError.is(error, "SCHEMA_OUTDATED")) return messageOf(error);
+  const { found, file } = error.data;
+  return found === 0 && typeof file === "string" ? `${await withoutTables(file)} [${error.code}]` : messageOf(error);
+}
 
 /** The message for stderr: what is wrong, what to do, and the code. A stack only for what should never happen. */
 export function messageOf(error: unknown): string {
   if (error instanceof UsageError || error instanceof Interrupted) return error.message;
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const { found, file, effects } = error.data;
+  // A server without tables: the message itself has the command.
+  if (error.code === "SCHEMA_OUTDATED" && found === 0 && file === undefined) return `${error.message} [${error.code}]`;
+  if (error.code === "REWIND_CONFLICT" && Array.isArray(effects))
+    return `${error.message} Here: add --despite-undone. [${error.code}]`;
   const remedy = isPlaintext(error) ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file." : REMEDIES[error.code];
   return `${error.message}${remedy === undefined ? "" : ` Here: ${remedy}`} [${error.code}]`;
 }

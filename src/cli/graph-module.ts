@@ -75,7 +75,11 @@ async function moduleAt(file: string): Promise<Exports> {
   try {
     return (await import(pathToFileURL(file).href)) as Exports;
   } catch (error) {
-    throw invalid(`Module ${JSON.stringify(file)} can't be loaded. ${sentenceOf(error)}`, "Nothing was run.", error);
+    const isType = (error as { code?: unknown }).code === "ERR_UNKNOWN_FILE_EXTENSION";
+    const remedy = isType
+      ? "It imports TypeScript: name that file itself, and tsx of your project loads it. Nothing was run."
+      : "Nothing was run.";
+    throw invalid(`Module ${JSON.stringify(file)} can't be loaded. ${sentenceOf(error)}`, remedy, error);
   }
 }
 

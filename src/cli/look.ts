@@ -10,7 +10,18 @@ export interface Look {
   paint: (colour: Colour, text: string) => string;
   now: number;
   utc: boolean;
+  /** How the database was named, if it was: commands to copy name it, too. */
+  database?: string | undefined;
 }
+
+/** A command that names the database as this one did, if it fits into the line then. A command stays in one line. */
+export function toCopy(command: string, { database, width }: Look): string {
+  if (database === undefined) return command;
+  const named = command.replace(/^turns(?= )/, `turns ${database}`);
+  return widthOf(named) + INDENT.length > width ? command : named;
+}
+
+const INDENT = "  ";
 
 /** Colours, by the conventions of NO_COLOR, FORCE_COLOR and TERM. */
 export function hasColours(env: NodeJS.ProcessEnv, isTerminal: boolean, wanted: boolean): boolean {
@@ -92,6 +103,18 @@ function fitted<T>(columns: readonly Column<T>[], natural: readonly number[], ro
     narrow();
   }
   return shown;
+}
+
+/** The commands that help now, below an answer. All name the database, or none. */
+export function nextText(commands: readonly (readonly [command: string, why?: string])[], look: Look): string {
+  const named = linesOf(commands.map(([command, why]) => [toCopy(command, { ...look, width: Infinity }), why]));
+  const lines = named.some((line) => widthOf(line) > look.width) ? linesOf(commands) : named;
+  return `${look.paint("dim", "next")}\n${lines.join("\n")}`;
+}
+
+function linesOf(commands: readonly (readonly [command: string, why?: string | undefined])[]): string[] {
+  const width = Math.max(...commands.map(([command, why]) => (why === undefined ? 0 : widthOf(command))));
+  return commands.map(([command, why]) => `${INDENT}${why === undefined ? command : `${command.padEnd(width)}  ${why}`}`);
 }
 
 /** Names and values below each other. */

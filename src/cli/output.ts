@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { nearestName } from "../unknown-option";
+import { type DatabaseOptions, namedPlace } from "./database";
 import { UsageError } from "./exit";
 import { type Column, hasColours, type Look, painter, table } from "./look";
 
@@ -30,7 +31,7 @@ export interface OutputOptions {
 }
 
 /** An answer for a terminal, or for a program. */
-export function write(answer: Answer, options: OutputOptions): void {
+export function write(answer: Answer, options: OutputOptions & DatabaseOptions): void {
   if (answer.isWritten === true) return;
   const { stdout, env } = process;
   const wanted = options.fields?.split(",").map((name) => name.trim());
@@ -56,11 +57,11 @@ export function wantsText({ json, jsonl, table: wanted }: OutputOptions): boolea
   return json !== true && jsonl !== true && (process.stdout.isTTY || wanted === true);
 }
 
-export function lookOf({ color = true, utc = false }: OutputOptions): Look {
+export function lookOf({ color = true, utc = false, ...place }: OutputOptions & DatabaseOptions): Look {
   const { stdout, env } = process;
   const given = Number(env["COLUMNS"]);
   const width = stdout.isTTY ? stdout.columns : given > 0 ? given : Infinity;
-  return { width, paint: painter(hasColours(env, stdout.isTTY, color)), now: Date.now(), utc };
+  return { width, paint: painter(hasColours(env, stdout.isTTY, color)), now: Date.now(), utc, database: namedPlace(place) };
 }
 
 /** Only the named fields of the list's items, or of the document. */

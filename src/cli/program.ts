@@ -15,10 +15,10 @@ import { BLAME, DIFF, GREP, LOG, SHOW, STATE } from "./commands/turns";
 import { WEB, type WebOptions } from "./commands/web";
 import { completionOf, SHELLS } from "./completion";
 import { closed, type DatabaseOptions, isPlace, opened } from "./database";
-import { DONE, exitCodeOf, messageOf, UsageError, WRONG_USAGE } from "./exit";
+import { DONE, exitCodeOf, lastMessageOf, UsageError, WRONG_USAGE } from "./exit";
 import { interrupted } from "./interrupt";
 import { type Answer, type OutputOptions, write } from "./output";
-import { safe } from "./text";
+import { safe, word } from "./text";
 
 /** The build puts the package's version here. */
 declare const TURNS_VERSION: string | undefined;
@@ -50,7 +50,7 @@ export async function run(argv: readonly string[]): Promise<number> {
     return exit;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? DONE : WRONG_USAGE;
-    process.stderr.write(`turns: ${safe(messageOf(error))}\n`);
+    process.stderr.write(`turns: ${safe(await lastMessageOf(error))}\n`);
     return exitCodeOf(error);
   } finally {
     process.removeListener("SIGINT", interrupted);
@@ -110,6 +110,8 @@ function assembled(exitWith: (code: number) => void): Command {
     .addArgument(new Argument("<shell>").choices(SHELLS))
     .addHelpText("before", `Examples:\n${SHELLS.map((shell) => `  turns completion ${shell}`).join("\n")}\n`)
     .action((shell: (typeof SHELLS)[number]) => void process.stdout.write(`${completionOf(program, shell)}\n`));
+  // Else a mistyped command with arguments is told to have too many. The commands themselves still refuse them.
+  program.allowExcessArguments();
   return program;
 }
 
@@ -199,6 +201,10 @@ function unknownCommand(name: string, program: Command): UsageError {
   const nearest = nearestName(name, names);
   return new UsageError(
     `There is no command "${name}".`,
-    nearest === undefined ? "turns --help lists the commands." : `Did you mean "turns ${nearest}"?`,
+    nearest !== undefined
+      ? `Did you mean "turns ${nearest}"?`
+      : /[./:]/.test(name)
+        ? `If it's a database, give a file that exists or postgresql://host/database: --db ${word(name)}. turns --help lists the commands.`
+        : "turns --help lists the commands.",
   );
 }

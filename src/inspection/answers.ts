@@ -108,7 +108,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   ok: "finished",
   handoff: "handed over",
   error: "failed",
-  interrupted: "interrupted",
+  interrupted: "asked a question",
 };
 
 function flightSentence(report: ThreadReport, facts: Facts): Sentence {

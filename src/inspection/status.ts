@@ -161,7 +161,7 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[]): ResumeVe
     case "waiting":
       return verdict("person", questions.length === 1 ? "it waits for an answer" : `it waits for ${questions.length} answers`);
     case "failed":
-      return verdict("yes", `${again.join(", ")} failed and runs again`);
+      return verdict("yes", `it failed in ${again.join(", ")}`);
     case "interrupted":
       return verdict("yes", `it stopped while ${inFlight.map(({ node }) => node).join(", ")} was running`);
     case "unfinished":

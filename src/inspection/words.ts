@@ -4,8 +4,9 @@ export function plural(value: number, noun: string): string {
   return `${value.toLocaleString("en-US")} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-/** A duration: `0.3 s`, `12 s`, `3 min`, `2 h`, `5 d`. */
+/** A duration: `26 ms`, `0.3 s`, `12 s`, `3 min`, `2 h`, `5 d`. */
 export function lasting(ms: number): string {
+  if (ms < 100) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 9_950) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
   if (ms < 90_000) return `${Math.round(ms / 1_000)} s`;
   if (ms < 5_400_000) return `${Math.round(ms / 60_000)} min`;

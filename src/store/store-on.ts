@@ -210,6 +210,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       checkpointBehind: async (...args) => read((await import("./ops/inspect")).checkpointBehind)(...args),
       runs: async () => read((await import("./ops/inspect")).allRuns)(),
       unfinishedRewinds: async () => read((await import("./ops/inspect")).unfinishedRewinds)(),
+      rewindToTakeBack: async (...args) => read((await import("./ops/inspect")).rewindToTakeBack)(...args),
       openEffects: async (...args) => read((await import("./ops/inspect")).openEffects)(...args),
       threadsWithSpecialWrites: async (...args) => read((await import("./ops/inspect")).threadsWithSpecialWrites)(...args),
       turnsBefore: async (...args) => read((await import("./ops/inspect")).turnsBefore)(...args),

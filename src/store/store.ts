@@ -700,6 +700,8 @@ export interface Inspection {
   /** The marks of all runs, live or not. */
   runs(): Awaitable<readonly RunRow[]>;
   unfinishedRewinds(): Awaitable<readonly RewindRow[]>;
+  /** A rewind, and how many effects it has undone. @throws {TurnsError} REWIND_NOT_FOUND */
+  rewindToTakeBack(rewindId: string): Awaitable<{ rewind: RewindRow; undone: number }>;
   /** A page of the effects with an unknown outcome, and of those whose undo failed or is in doubt, by seq. */
   openEffects(query: { afterSeq: number; limit: number }): Awaitable<readonly EffectRow[]>;
   /** Threads with a question or an error that a node left on a checkpoint, by id. A later answer may have settled it. */

@@ -177,14 +177,19 @@ export const REWIND = command<RewindOptions>({
         const report = await (to === undefined
           ? finished(rewinder, { threadId, allowUncompensated })
           : rewinder.rewind({ threadId, toTask, allowUncompensated, archive }));
-        const { rewindId, removed, tasks, archived } = report;
+        const { rewindId, removed, tasks, archived, effects } = report;
+        const undone = effects.undone.length + effects.undoneBefore.length;
+        const despite = undone === 0 ? "" : " --despite-undone";
         const back =
           rewindId === undefined
             ? []
             : archived
-              ? [`Take it back: turns take-back ${rewindId} --yes`]
+              ? [
+                  `Take it back: turns take-back ${rewindId}${despite} --yes${undone === 0 ? "" : " (what was undone stays undone)"}`,
+                ]
               : ["It can't be taken back: --no-archive."];
-        return { report, text: () => [removedText(removed, tasks), ...back].join("\n") };
+        const undid = undone === 0 ? [] : [`Undone: ${plural(undone, "effect")}.`];
+        return { report, text: () => [removedText(removed, tasks), ...undid, ...back].join("\n") };
       },
     });
   },
@@ -253,10 +258,19 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
     "turns take-back 0196f2c1-… --despite-undone --yes",
   ],
   options: [...CHANGE, ["--despite-undone", "also if it undid effects: they stay undone"]],
-  run: async (saver, [rewindId = ""], { despiteUndone = false, ...options }) =>
-    planned(options, {
-      plan: { rewindId },
-      planText: () => `Rewind ${oneLine(rewindId)} would be taken back.`,
+  run: async (saver, [rewindId = ""], { despiteUndone = false, ...options }) => {
+    const { rewind, undone } = await internalsOf(saver).store.inspect.rewindToTakeBack(rewindId);
+    const { threadId, targetTaskId: toTask, takenBackAt } = rewind;
+    const stay = undone === 0 ? "" : ` The ${plural(undone, "effect")} that it undid stay${undone === 1 ? "s" : ""} undone.`;
+    return planned(options, {
+      plan: { rewindId, threadId, toTask, undone },
+      planText: () => `The rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} would be taken back.${stay}`,
+      refused:
+        takenBackAt !== undefined
+          ? `It was taken back at ${takenBackAt}.`
+          : undone > 0 && !despiteUndone
+            ? "It undid effects. To take it back without them, add --despite-undone."
+            : null,
       act: async () => {
         const restored = await saver.rewinds.takeBack(rewindId, { despiteUndone });
         return {
@@ -264,7 +278,8 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
           text: () => `Restored: ${plural(restored.checkpoints, "checkpoint")} and ${plural(restored.turns, "turn")}.`,
         };
       },
-    }),
+    });
+  },
 });
 
 export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
@@ -344,8 +359,10 @@ export const COPY = command<ChangeOptions>({
   options: CHANGE,
   run: async (saver, [thread = "", target = ""], options) => {
     const threadId = await threadNamed(saver, thread);
+    const isTaken = (await internalsOf(saver).store.getThread(target)) !== undefined;
     return planned(options, {
       plan: { threadId, target },
+      refused: isTaken ? `Thread "${target}" exists already. Copy to another id, or delete that thread first.` : null,
       planText: () => `Thread ${oneLine(threadId)} would be copied to ${oneLine(target)}.`,
       act: async () => {
         await saver.copyThread(threadId, target);
@@ -412,7 +429,8 @@ function prunedText({
   threads: number;
   deletedThreads: readonly string[];
 }): string {
-  return `${plural(checkpoints, "checkpoint")} and ${plural(turns, "turn")} of ${plural(threads, "thread")} (${plural(deletedThreads.length, "thread")} deleted whole)`;
+  const whole = deletedThreads.length === 0 ? "" : ` (${plural(deletedThreads.length, "thread")} deleted whole)`;
+  return `${plural(checkpoints, "checkpoint")} and ${plural(turns, "turn")} of ${plural(threads, "thread")}${whole}`;
 }
 
 export const BACKUP = command<{ overwrite?: boolean; verify?: boolean }>({

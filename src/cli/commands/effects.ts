@@ -1,12 +1,12 @@
 import { threadNamed } from "../../inspection/place";
-import { effectsInDoubt } from "../../inspection/standing";
+import { effectsInDoubt, outcomeOf } from "../../inspection/standing";
 import { effectLine, type EffectLine } from "../../inspection/turns";
 import type { Effect } from "../../effects/types";
 import { rewindLine, type RewindLine } from "../../inspection/rewinds";
 import { command, oneOf, whole } from "../command";
 import { UsageError } from "../exit";
-import { type Colour, type Column, type Look, table } from "../look";
-import { ago } from "../text";
+import { type Colour, type Column, type Look, nextText, table } from "../look";
+import { ago, word } from "../text";
 
 const COLOURS: Readonly<Record<Effect["status"], Colour>> = {
   done: "green",
@@ -65,7 +65,13 @@ export const EFFECTS = command<EffectsOptions>({
       const found = (await effectsInDoubt(saver)).filter((effect) => threadId === undefined || effect.threadId === threadId);
       const effects: EffectLine[] = [];
       for (const { id } of found) effects.push(effectLine(await saver.effects.get(id)));
-      const text = (look: Look): string => (effects.length === 0 ? "No effect is in doubt." : table(effects, OVER_ALL, look));
+      const text = (look: Look): string => {
+        const [first] = found;
+        if (first === undefined) return "No effect is in doubt.";
+        const settle = `turns effect resolve ${first.id} ${outcomeOf(first)}`;
+        const next = nextText([[`turns status ${word(first.threadId)}`], [settle]], look);
+        return `${table(effects, OVER_ALL, look)}\n\n${next}`;
+      };
       return { data: { effects, cursor: null }, list: "effects", text };
     }
     const page = await saver.effects.list(await threadNamed(saver, thread), { status, limit, after: cursor });

@@ -22,6 +22,7 @@ import {
   openTarget,
   type PlaceOptions,
   placeOf,
+  withoutPassword,
 } from "../database";
 import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
@@ -112,21 +113,6 @@ function refusedText(refused: readonly (Refused & { message?: string })[], look:
   return table(refused, columns, look);
 }
 
-const PASSWORDS = ["password", "sslpassword"];
-
-/** Where a database is, as it may be shown: without a password. */
-function withoutPassword(place: string): string {
-  if (!isUrl(place)) return place;
-  try {
-    const url = new URL(place);
-    url.password = "";
-    for (const name of PASSWORDS) if (url.searchParams.has(name)) url.searchParams.delete(name);
-    return String(url);
-  } catch {
-    return "postgresql://…";
-  }
-}
-
 /** {@link withoutPassword}, in a command to paste. */
 function shownPlace(place: string): string {
   return word(withoutPassword(place));
@@ -189,7 +175,7 @@ export const MOVE = ownCommand<ChangeOptions & ToOptions>({
         plan,
         planText: (look) =>
           [
-            `${countsText(counts)} would move from ${oneLine(plan.from)} to ${oneLine(plan.to)}${plan.isNew ? ", which would be created" : ""}.`,
+            `${countsText(counts)} would move from ${oneLine(plan.from)} to ${oneLine(plan.to)}${newText(plan)}.`,
             ...(refused.length === 0 ? [] : [refusedText(refused, look)]),
           ].join("\n\n"),
         act: async () => {
@@ -201,7 +187,9 @@ export const MOVE = ownCommand<ChangeOptions & ToOptions>({
             exit: !done ? INTERRUPTED : stayed.length > 0 ? NEEDS_DECISION : DONE,
             text: (look) =>
               [
-                `Moved: ${plural(threads, "thread")} (${plural(rows, "row")}, each compared).`,
+                threads === 0 && stayed.length === 0
+                  ? `Nothing to move: ${oneLine(plan.from)} has no threads.`
+                  : `Moved: ${plural(threads, "thread")} (${plural(rows, "row")}, each compared).`,
                 ...rest,
                 ...(stayed.length === 0 ? [] : [refusedText(stayed, look)]),
                 ...(threads === 0 ? [] : [`Take it back: ${back}`]),
@@ -215,6 +203,11 @@ export const MOVE = ownCommand<ChangeOptions & ToOptions>({
     }
   },
 });
+
+/** On a server the database is there, and only its tables are made. */
+function newText({ to, isNew }: { to: string; isNew: boolean }): string {
+  return !isNew ? "" : isUrl(to) ? ", where the tables would be created" : ", which would be created";
+}
 
 /** A thread that an interrupted move has published already is still one to finish. */
 async function threadToMove(from: BaseTurnSaver, thread: string): Promise<string> {
@@ -403,7 +396,7 @@ export const IMPORT = ownCommand<ImportOptions>({
       return await planned(options, {
         plan,
         planText: () =>
-          `Thread ${oneLine(threadId)} (${countsText(counts)}) would be copied to ${oneLine(plan.to)}${plan.isNew ? ", which would be created" : ""}.`,
+          `Thread ${oneLine(threadId)} (${countsText(counts)}) would be copied to ${oneLine(plan.to)}${newText(plan)}.`,
         act: async () => {
           const { copyThreadTo } = await import("../../maintenance");
           const rows = await withProgress((progress) =>

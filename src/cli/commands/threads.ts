@@ -5,7 +5,7 @@ import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
 import { command, manyOf, oneOf, pastTime, whole } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
-import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
+import { type Colour, type Column, type Look, moment, nextText, pairs, table, toCopy } from "../look";
 import { ago, brief, bytes, count, duration, oneLine, plural, word, wrapped } from "../text";
 
 const COLOURS: Readonly<Record<ThreadState, Colour>> = {
@@ -20,9 +20,13 @@ const COLOURS: Readonly<Record<ThreadState, Colour>> = {
   empty: "dim",
 };
 
+/** As the page calls it: "interrupted" sounds like a question of LangGraph's `interrupt()`. */
+const stateWord = (state: ThreadState): string => (state === "interrupted" ? "crashed" : state);
+const STATE_NAMES = [...THREAD_STATES, "crashed"] as const;
+
 const THREAD_COLUMNS: readonly Column<ThreadLine>[] = [
   { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 16 },
-  { title: "STATE", value: ({ state }) => state, colour: ({ state }) => COLOURS[state] },
+  { title: "STATE", value: ({ state }) => stateWord(state), colour: ({ state }) => COLOURS[state] },
   { title: "LAST", value: ({ lastAt }, { now }) => ago(lastAt, now), align: "right" },
   { title: "TURNS", value: ({ turns }) => count(turns), align: "right", optional: 2 },
   { title: "EFFECTS", value: ({ effects }) => count(effects), align: "right", optional: 3 },
@@ -51,7 +55,7 @@ export const OVERVIEW = command({
 function overviewText(data: Overview, look: Look): string {
   const { states, examined, threads, running, inDoubt, unfinishedRewinds, newest } = data;
   const counted = THREAD_STATES.filter((state) => states[state] !== undefined);
-  const told = counted.map((state) => look.paint(COLOURS[state], `${count(states[state] ?? 0)} ${state}`)).join(", ");
+  const told = counted.map((state) => look.paint(COLOURS[state], `${count(states[state] ?? 0)} ${stateWord(state)}`)).join(", ");
   const free = data.freeBytes > 0 ? `, ${bytes(data.freeBytes)} free` : "";
   const head = pairs(
     [
@@ -64,17 +68,17 @@ function overviewText(data: Overview, look: Look): string {
   );
   const list = newest.length === 0 ? "" : `\n\n${table(newest, THREAD_COLUMNS, look)}`;
   const next = [
-    inDoubt > 0 && `turns effects --in-doubt    ${plural(inDoubt, "effect")} with an unknown outcome`,
-    unfinishedRewinds > 0 && `turns doctor                ${plural(unfinishedRewinds, "unfinished rewind")}`,
-    (states.waiting ?? 0) > 0 && "turns inbox                 questions that wait for an answer",
-    running.length > 0 && `turns threads --status running`,
-    newest[0] !== undefined && `turns status ${word(newest[0].threadId)}`,
-  ].filter(Boolean);
-  return `${head}${list}${next.length === 0 ? "" : `\n\n${look.paint("dim", "next")}\n${next.map((line) => `  ${line}`).join("\n")}`}`;
+    inDoubt > 0 && (["turns effects --in-doubt", `${plural(inDoubt, "effect")} with an unknown outcome`] as const),
+    unfinishedRewinds > 0 && (["turns doctor", plural(unfinishedRewinds, "unfinished rewind")] as const),
+    (states.waiting ?? 0) > 0 && (["turns inbox", "questions that wait for an answer"] as const),
+    running.length > 0 && (["turns threads --status running"] as const),
+    newest[0] !== undefined && ([`turns status ${word(newest[0].threadId)}`] as const),
+  ].filter((line) => line !== false);
+  return `${head}${list}${next.length === 0 ? "" : `\n\n${nextText(next, look)}`}`;
 }
 
 interface ThreadsOptions {
-  status?: readonly ThreadState[];
+  status?: readonly (typeof STATE_NAMES)[number][];
   idle?: Date;
   since?: Date;
   search?: string;
@@ -88,7 +92,7 @@ export const THREADS = command<ThreadsOptions>({
   summary: "list threads with how each stands",
   examples: ["turns threads", "turns threads --status waiting,in-doubt", "turns threads --idle 30d --sort turns --json"],
   options: [
-    ["--status <states>", `only these states: ${THREAD_STATES.join(", ")}`, manyOf(THREAD_STATES)],
+    ["--status <states>", `only these states: ${THREAD_STATES.map(stateWord).join(", ")}`, manyOf(STATE_NAMES)],
     ["--idle <duration>", "only threads without a save for so long: 12h, 30d", pastTime],
     ["--since <time>", "only threads with a save since then: 2h, 2026-01-31", pastTime],
     ["--search <text>", "only ids that contain this text"],
@@ -97,7 +101,8 @@ export const THREADS = command<ThreadsOptions>({
     ["--cursor <cursor>", "continue where the last page stopped"],
   ],
   run: async (saver, _, { status, idle, ...rest }) => {
-    const data = await listThreads(saver, { ...rest, ...(status !== undefined && { states: status }), idleSince: idle });
+    const states = status?.map((name) => (name === "crashed" ? "interrupted" : name));
+    const data = await listThreads(saver, { ...rest, ...(states !== undefined && { states }), idleSince: idle });
     const more = ({ paint }: Look): string =>
       data.cursor === null ? "" : `\n${paint("dim", `more: --cursor ${word(data.cursor)}`)}`;
     const none = data.total === 0 ? "No threads yet." : `None of ${plural(data.total, "thread")}.`;
@@ -124,11 +129,11 @@ function statusText(report: ThreadReport, answers: Answers, look: Look): string 
   const of = [taskId !== null && `task ${taskId}`, graphId !== null && graphId !== threadId && `graph ${graphId}`].filter(
     Boolean,
   );
-  const title = `${look.paint("bold", oneLine(threadId))}  ${look.paint(COLOURS[state], state)}${of.length === 0 ? "" : `  ${look.paint("dim", oneLine(of.join(", ")))}`}`;
+  const title = `${look.paint("bold", oneLine(threadId))}  ${look.paint(COLOURS[state], stateWord(state))}${of.length === 0 ? "" : `  ${look.paint("dim", oneLine(of.join(", ")))}`}`;
   const body = [
     answerText("What did it do?", answers.did, look),
     answerText("What is in flight?", answers.inFlight, look, othersInFlight(report)),
-    answerText("Can I resume?", answers.resume, look, otherWays(report)),
+    answerText("Can I resume?", answers.resume, look, otherWays(report, look)),
     answerText("What would a rewind undo?", answers.rewind, look),
   ];
   const used =
@@ -161,7 +166,7 @@ function answerText(
     ...inWords(text),
     ...others.flatMap((line) => wrapped(oneLine(line), look.width - INDENT.length)),
     // A command stays in one line, so that it can be copied.
-    ...(next === null ? [] : [look.paint("dim", oneLine(next))]),
+    ...(next === null ? [] : [look.paint("dim", oneLine(toCopy(next, look)))]),
   ];
   return `${look.paint("bold", question)}\n${lines.map((line) => INDENT + line).join("\n")}`;
 }
@@ -178,10 +183,15 @@ function othersInFlight({ questions, inDoubt }: ThreadReport): string[] {
   return [...(asked.length > 1 ? asked : []), ...(doubts.length > 1 ? doubts : [])];
 }
 
+/** How to answer the first question. */
+function answering([first]: readonly OpenQuestion[]): string {
+  return `turns inbox answer ${word(first?.threadId ?? "")} --value JSON --graph ./agent.ts#graph`;
+}
+
 /** What else than the command of the answer is possible. */
-function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport): string[] {
+function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport, look: Look): string[] {
   const doubt = inDoubt.find(needsPerson);
-  if (rewind !== null) return [`Or give the rewind up: turns rewind ${word(threadId)} --abandon --yes`];
+  if (rewind !== null) return [`Or give the rewind up: ${toCopy(`turns rewind ${word(threadId)} --abandon --yes`, look)}`];
   if (doubt === undefined || resume.can !== "person") return [];
   const other = outcomeOf(doubt) === "done" ? "not-done" : "undo-not-done";
   return [`${outcomeOf(doubt)} if it happened, ${other} if it didn't; add --yes.`];
@@ -206,7 +216,9 @@ export const INBOX = command({
   run: async (saver) => {
     const questions = await inbox(saver);
     const text = (look: Look): string =>
-      questions.length === 0 ? "Nobody waits for an answer." : table(questions, QUESTION_COLUMNS, look);
+      questions.length === 0
+        ? "Nobody waits for an answer."
+        : `${table(questions, QUESTION_COLUMNS, look)}\n\n${nextText([[answering(questions)]], look)}`;
     return { data: { questions }, list: "questions", text };
   },
 });

@@ -22,12 +22,16 @@ const COLOURS: Readonly<Record<Attempt["status"], Colour>> = {
 };
 
 /** @param isLive whether a process runs the thread; otherwise what hasn't finished was stopped */
+function endedAs(status: Attempt["status"], isLive: boolean): string {
+  return status === "running" && !isLive ? "stopped" : status;
+}
+
 const attemptColumns = (isLive: boolean): readonly Column<Attempt>[] => [
   { title: "#", value: ({ number }) => String(number), align: "right" },
   { title: "NODE", value: ({ node }) => node.replaceAll("|", " › "), shrinks: 12 },
   {
     title: "STATUS",
-    value: ({ status }) => (status === "running" && !isLive ? "stopped" : status),
+    value: ({ status }) => endedAs(status, isLive),
     colour: ({ status }) => (status === "running" && !isLive ? "yellow" : COLOURS[status]),
   },
   { title: "TRY", value: ({ attempt }) => String(attempt), align: "right", optional: 3 },
@@ -87,9 +91,8 @@ export const LOG = command<LogOptions>({
 
 function shortLine(attempt: Attempt, isLive: boolean, look: Look): string {
   const { number, node, status, attempt: tries, taskId } = attempt;
-  const ended = status === "running" && !isLive ? "stopped" : status;
   const text = `${node}${tries > 1 ? `, attempt ${tries}` : ""}`;
-  return `${look.paint("yellow", `#${number}`)} ${oneLine(text)} ${look.paint(COLOURS[status], ended)} ${look.paint("dim", oneLine(`(${taskId})`))}`;
+  return `${look.paint("yellow", `#${number}`)} ${oneLine(text)} ${look.paint(COLOURS[status], endedAs(status, isLive))} ${look.paint("dim", oneLine(`(${taskId})`))}`;
 }
 
 /** @throws {UsageError} for options that belong to attempts */
@@ -116,13 +119,20 @@ export const SHOW = command({
   examples: ["turns show order-17 12", "turns show order-17 0196f2", "turns show order-17 12 --json --fields input,output"],
   run: async (saver, [thread = "", turn = ""]) => {
     const data = await showTurn(saver, await threadNamed(saver, thread), turn);
-    return { data, text: (look) => attemptText(data, look) };
+    const isLive = await saver.turns.isRunning(data.threadId);
+    return { data, text: (look) => attemptText(data, isLive, look) };
   },
 });
 
-function attemptText(attempt: AttemptDetails, look: Look): string {
+function keptText({ durable, status }: AttemptDetails): string {
+  if (durable) return "a resume keeps its result";
+  return status === "error" ? "nothing: it failed" : status === "running" ? "nothing yet" : "a resume runs it again";
+}
+
+/** What went wrong and what it did come first: the input may be a long conversation. */
+function attemptText(attempt: AttemptDetails, isLive: boolean, look: Look): string {
   const { number, node, status, taskId, startedAt, tokens, effects, error, notKept } = attempt;
-  const title = `${look.paint("bold", `#${number} ${oneLine(node)}`)}  ${look.paint(COLOURS[status], status)}`;
+  const title = `${look.paint("bold", `#${number} ${oneLine(node)}`)}  ${look.paint(COLOURS[status], endedAs(status, isLive))}`;
   const lines = pairs(
     [
       ["thread", oneLine(attempt.threadId)],
@@ -131,7 +141,7 @@ function attemptText(attempt: AttemptDetails, look: Look): string {
       ["started", moment(startedAt, look)],
       ["took", took(attempt) || "not finished"],
       ["tokens", `${count(tokens.input)} in, ${count(tokens.output)} out`],
-      ["kept", attempt.durable ? "a resume keeps its result" : "a resume runs it again"],
+      ["kept", keptText(attempt)],
       ["node task", oneLine(attempt.nodeTaskId)],
       ["fingerprint", attempt.fingerprint ?? "not recorded"],
     ],
@@ -139,16 +149,19 @@ function attemptText(attempt: AttemptDetails, look: Look): string {
   );
   const part = (name: string, value: unknown): string[] =>
     value === null ? [] : [`${look.paint("bold", name)}\n${indented(value)}`];
-  const told = error === null ? [] : part("Error", error.stack ?? `${error.name}: ${error.message}`);
+  const told =
+    error === null
+      ? []
+      : part("Error", [`${error.name}: ${error.message}`, ...(error.stack === null ? [] : [error.stack])].join("\n"));
   const journal = effects.length === 0 ? [] : [`${look.paint("bold", "Effects")}\n${table(effects, EFFECT_COLUMNS, look)}`];
   return [
     title,
     lines,
-    ...part("Input", attempt.input),
-    ...part("Output", attempt.output),
     ...told,
-    ...part("Validation", attempt.validation),
     ...journal,
+    ...part("Validation", attempt.validation),
+    ...part("Output", attempt.output),
+    ...part("Input", attempt.input),
     ...notKept.map((why) => look.paint("dim", oneLine(why))),
   ].join("\n\n");
 }

@@ -13,7 +13,8 @@ import { type RawTurn, toTurn } from "../turn-rows";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawSnapshot, toLiveHead } from "./heads";
 import { liveWrites, type RawWrites } from "./put-writes";
-import { publicRewind, type RawRewind } from "./rewind-records";
+import { publicRewind, type RawRewind, rewindOf } from "./rewind-records";
+import { undoneIn } from "./rewinds";
 import { type RawRun, threadIdOf, threadKey, toRuns } from "./thread-rows";
 import { openBody, segmentsOf } from "./values";
 
@@ -78,6 +79,12 @@ const UNFINISHED = REWIND_ROWS.select("WHERE status = 'undoing' ORDER BY thread_
 export function* unfinishedRewinds(session: Session): Program<RewindRow[]> {
   const rows = yield* session.all<RawRewind>(UNFINISHED);
   return rows.map((row) => publicRewind(REWIND_ROWS.parse(session.sealing, row.thread_id, row)));
+}
+
+/** What taking a rewind back meets. @throws {TurnsError} REWIND_NOT_FOUND */
+export function* rewindToTakeBack(session: Session, rewindId: string): Program<{ rewind: RewindRow; undone: number }> {
+  const rewind = publicRewind(yield* rewindOf(session, rewindId));
+  return { rewind, undone: (yield* undoneIn(session, rewindId)).length };
 }
 
 const OPEN_EFFECTS = EFFECT_ROWS.select(

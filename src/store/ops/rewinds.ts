@@ -165,7 +165,7 @@ export function* takeBack(
 }
 
 /** The archived effects that are undone, newest first. */
-function* undoneIn(session: Session, rewindId: string): Program<TakeBackStanding["undone"]> {
+export function* undoneIn(session: Session, rewindId: string): Program<TakeBackStanding["undone"]> {
   const rows = (yield* session.rows<[string]>(ARCHIVED_EFFECTS, rewindId)).map(
     ([row]) => archivedRow(row) as RawOf<typeof EFFECTS>,
   );

@@ -154,6 +154,9 @@ function Line({ thread, isOn, index, total }: { thread: ListedThread; isOn: bool
   const { threadId, state, sentence, lastAt } = thread;
   const [name, kind] = STATE_WORDS[state];
   const target = toThread(threadId);
+  // Ids often differ at their end alone, so a long one is cut in its middle.
+  const letters = [...threadId];
+  const end = letters.length > 22 ? 10 : 0;
   return (
     <div role="listitem" aria-posinset={index + 1} aria-setsize={total}>
       <a
@@ -167,8 +170,11 @@ function Line({ thread, isOn, index, total }: { thread: ListedThread; isOn: bool
         }}
       >
         <span class="t">
-          <span class="cut">
-            <Text of={threadId} />
+          <span class="ends">
+            <span class="cut">
+              <Text of={letters.slice(0, -end || undefined).join("")} />
+            </span>
+            {end > 0 && <Text of={letters.slice(-end).join("")} />}
           </span>
           <Pill kind={kind}>{name}</Pill>
         </span>
