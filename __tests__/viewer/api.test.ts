@@ -308,7 +308,7 @@ describe("the timeline", () => {
     expect(task).toMatchObject({
       state: "finished",
       retries: 1,
-      words: expect.stringMatching(/^finished in [\d.]+ s, 1 retry$/),
+      words: expect.stringMatching(/^finished in (?:\d{1,2} ms|(?!0\.0)[\d.]+ s), 1 retry$/),
     });
   });
 
