@@ -219,7 +219,9 @@ describe("each command", () => {
 
   test("S10.1 commands to copy name the database as it was named, without a password, and say how to answer and to settle", async () => {
     const wide = { env: { COLUMNS: "400" } };
-    const named = ON_POSTGRES ? /\n {2}turns postgresql:\/\/[^ ]+ --schema \S+ / : new RegExp(`\\n {2}turns ${path0} `);
+    const named = ON_POSTGRES
+      ? /\n {2}turns postgres(?:ql)?:\/\/[^ :@]+@[^ ]+ --schema \S+ /
+      : new RegExp(`\\n {2}turns ${path0} `);
     const [{ id }] = (await json("effects", [])).effects;
     const commands: readonly (readonly [string[], string])[] = [
       [[], "effects --in-doubt  1 effect with an unknown outcome"],
