@@ -36,7 +36,7 @@ export default defineConfig({
     options.minifyWhitespace = true;
     options.minifySyntax = true;
     // Node prints the line that threw.
-    options.lineLimit = 160;
+    options.lineLimit = 240;
   },
   // The same module, under the name by which LangGraph has loaded it already.
   noExternal: [/^zod$/],

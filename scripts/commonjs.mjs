@@ -50,7 +50,7 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
   const { code: twin = "" } = await minify(renamed, {
     compress: { ecma: 2020, passes: 2, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
     mangle: { toplevel: true, ...names },
-    format: { max_line_len: 160 },
+    format: { max_line_len: 240 },
   });
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }

@@ -65,7 +65,7 @@ const shorterLocals = {
       mangle: { toplevel: true, ...names },
       ...names,
       sourceMap: true,
-      format: { max_line_len: 160 },
+      format: { max_line_len: 240 },
     });
   },
 };
