@@ -543,7 +543,7 @@ describe("conventions", () => {
         `env -u NO_COLOR ${process.execPath} ${program} ${place().join(" ")}; sleep 30`,
       );
       let screen = "";
-      for (let tries = 0; tries < 100 && !screen.includes("turns status"); tries += 1) {
+      for (let tries = 0; tries < 100 && !/turns (\S+ )?status /.test(screen); tries += 1) {
         screen = tmux("capture-pane", "-p").stdout;
         spawnSync("sleep", ["0.1"]);
       }
