@@ -89,10 +89,10 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
-    ...journaled,
     isOf: (saver) => isSaver(saver) && internalsOf(saver as object).store === store,
     attemptOf: (runId, nodeTaskId) => recorder.liveAttemptOf(runId, nodeTaskId),
     namesOf,
+    ...journaled,
   });
   const runStarts = new RunStarts(recorder);
   const planned = new PlannedThoughts(options, redaction, seen);
@@ -103,14 +103,19 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const checkpointSaves = new CheckpointSaves(recorder, checkpointRequests, store, values, serde, progress, failed);
   const writesSaves = new WritesSaves(recorder, writesRequests, store, serde, planned, progress, failed);
   const rewinding: RewindParts = {
-    ...{ store, content, events, space, createId },
     now: () => clock().toISOString(),
     isAlive: (run) => isAlive(run),
     hold: (threadId, within) => runs.hold(threadId, within),
     keepOpen: (threadId) => draining.keepOpen(threadId),
+    ...{ store, content, events, space, createId },
   };
   const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
   return {
+    effects: new Effects(journaled),
+    turns: new Turns({ store, values, serde }),
+    rewinds: new Rewinds(rewinding),
+    control: new RetentionControl(pruning, events),
+    names: new Names(store, clock),
     ...{
       events,
       store,
@@ -129,11 +134,6 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
       seen,
       draining,
     },
-    effects: new Effects(journaled),
-    turns: new Turns({ store, values, serde }),
-    rewinds: new Rewinds(rewinding),
-    control: new RetentionControl(pruning, events),
-    names: new Names(store, clock),
   };
 }
 
@@ -158,7 +158,7 @@ export function internalsFrom(
     reserve: async (threadId) => runs.reserve(threadId),
     claim: async (threadId, claim) => runs.reserve(threadId, claim),
     leaseOf: (threadId) => runs.leaseOf(threadId),
-    isStopping: () => draining.begun || !store.open,
+    isStopping: () => draining.begun || !store.isOpen(),
     keepsErrors: turns === "full" && redact === undefined && serde === undefined,
     now: () => clock().getTime(),
     hold: async (threadId) => runs.hold(threadId, false),

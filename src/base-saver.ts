@@ -99,7 +99,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     Object.defineProperty(this.prototype, "toJSON", { value: () => "[TurnSaver]", configurable: true, writable: true });
     // No options, as one may be a key.
     showAs(this.prototype, "TurnSaver", (saver) => {
-      return { file: saver.#store.name, open: saver.#store.open, encrypted: saver.#options.encryption !== undefined };
+      return { file: saver.#store.name, open: saver.#store.isOpen(), encrypted: saver.#options.encryption !== undefined };
     });
   }
 
@@ -131,8 +131,8 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.#writesSaves = parts.writesSaves;
     this.#seen = parts.seen;
     keepInternals(this, {
-      ...internalsFrom(parts, options),
       readHead: (head, wanted) => readListed(this.#tupleParts(), head, wanted),
+      ...internalsFrom(parts, options),
     });
     this.#draining = parts.draining;
     if (!options.readOnly) this.#space.tidy();
@@ -424,7 +424,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    * {@link drain} if runs may be active. Closing twice is fine.
    */
   close(): void {
-    if (!this.#store.open) return;
+    if (!this.#store.isOpen()) return;
     this.#runs.close();
     this.#store.close();
   }

@@ -56,7 +56,7 @@ export async function drain(parts: DrainParts, options: DrainOptions): Promise<D
   const { draining, store, log } = parts;
   draining.begin();
   const begun = uptime();
-  while (isAtWork(parts, begun) && store.open) {
+  while (isAtWork(parts, begun) && store.isOpen()) {
     if (uptime() - begun >= timeoutMs) {
       const running = runningThreads(parts);
       log.warn(
@@ -71,7 +71,7 @@ export async function drain(parts: DrainParts, options: DrainOptions): Promise<D
     await new Promise((resolve) => later(resolve, Math.min(LOOK_EVERY_MS, timeoutMs)));
   }
   // close() was called meanwhile.
-  if (!store.open) return { done: runningThreads(parts).length === 0, running: runningThreads(parts) };
+  if (!store.isOpen()) return { done: runningThreads(parts).length === 0, running: runningThreads(parts) };
   await store.committed();
   parts.close();
   return { done: true, running: [] };

@@ -129,7 +129,7 @@ export class Changes implements AsyncIterableIterator<Change> {
         if (!(await this.#look())) await this.#wait();
       }
     } catch (error) {
-      const isClosed = TurnsError.is(error, "STORE_CLOSED") || !this.#store.open;
+      const isClosed = TurnsError.is(error, "STORE_CLOSED") || !this.#store.isOpen();
       if (!this.#isDone && !isClosed) {
         this.#stop();
         throw error;
@@ -149,7 +149,7 @@ export class Changes implements AsyncIterableIterator<Change> {
 
   /** @returns whether there was anything */
   async #look(): Promise<boolean> {
-    if (!this.#store.open) this.#stop();
+    if (!this.#store.isOpen()) this.#stop();
     if (this.#isDone) return false;
     const version = this.#hasMore ? undefined : this.#store.version();
     if (version !== undefined && version === this.#version) return false;

@@ -58,13 +58,17 @@ export interface Internals {
   countRewinds(threadId: string, reason: string): Promise<number>;
 }
 
+const INTERNALS = Symbol.for("langgraph-checkpoint-turns.internals");
+
+/** On the saver itself: garbage collection of young objects would keep the values of a WeakMap, and with them every closed saver. */
 export function keepInternals(saver: object, internals: Internals): void {
-  knownSavers.set(saver, internals);
+  knownSavers.add(saver);
+  Object.defineProperty(saver, INTERNALS, { value: internals });
 }
 
 /** @throws {TurnsError} INVALID_OPTION unless this is a TurnSaver */
 export function internalsOf(saver: object): Internals {
-  const internals = isSaver(saver) ? (knownSavers.get(saver) as Internals) : undefined;
+  const internals = isSaver(saver) ? (saver as { [INTERNALS]: Internals })[INTERNALS] : undefined;
   if (internals !== undefined) return internals;
   throw new TurnsError("INVALID_OPTION", {
     problem: `The saver is ${describe(saver)}. It must be a TurnSaver.`,

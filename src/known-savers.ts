@@ -1,7 +1,7 @@
-/** Internals by saver, shared by all copies of this package (ESM beside CommonJS). */
-export const knownSavers: WeakMap<object, unknown> = ((globalThis as Record<symbol, unknown>)[
-  Symbol.for("langgraph-checkpoint-turns.internals")
-] ??= new WeakMap()) as WeakMap<object, unknown>;
+/** Shared by all copies of this package (ESM beside CommonJS). */
+export const knownSavers: WeakSet<object> = ((globalThis as Record<symbol, unknown>)[
+  Symbol.for("langgraph-checkpoint-turns.savers")
+] ??= new WeakSet()) as WeakSet<object>;
 
 /** Whether this is a saver of this package. Also recognises one of its other build, which `instanceof` can't. */
 export function isSaver(value: unknown): boolean {

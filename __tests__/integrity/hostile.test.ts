@@ -587,7 +587,7 @@ describe("hostile input: what may become of a text", () => {
     const valuesOf = (): Values =>
       new Values(
         { classInstances: "error", immutable: false, cacheSize: 1_000_000 },
-        { address: (_threadId, text) => sha256(text), awaitsKeys: false },
+        { address: (_threadId, text) => sha256(text), awaitsKeys: () => false },
       );
     // A text counts little, so the measure is soon full without much memory.
     const chunk = `["${"x".repeat(600_000)}"]`;

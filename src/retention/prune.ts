@@ -116,7 +116,7 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
       await pruneOne(parts, checked, threadId, tally);
     } catch (error) {
       // One thread with damaged rows must not keep the others from being pruned.
-      if (checked.threadId !== undefined || !parts.store.open) throw error;
+      if (checked.threadId !== undefined || !parts.store.isOpen()) throw error;
       tally.failed.push({ threadId, error });
     }
   }

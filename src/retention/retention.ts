@@ -70,13 +70,13 @@ export class Retention {
   async #run(threadId: string, state: ThreadState): Promise<void> {
     const { store, log } = this.parts;
     try {
-      if (store.open && !this.#held.has(threadId)) await this.#prune(threadId, state);
+      if (store.isOpen() && !this.#held.has(threadId)) await this.#prune(threadId, state);
     } catch (error) {
       // After close() nobody waits for it, and the next process continues.
-      if (store.open) log.warn({ threadId, error: String(error) }, "not pruned; it is tried again after the next save");
+      if (store.isOpen()) log.warn({ threadId, error: String(error) }, "not pruned; it is tried again after the next save");
     } finally {
       state.atWork = false;
-      if (state.again && store.open) this.#schedule(threadId, state);
+      if (state.again && store.isOpen()) this.#schedule(threadId, state);
     }
   }
 

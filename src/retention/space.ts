@@ -12,7 +12,7 @@ export async function giveBack(store: Store, how: { truncate: boolean; signal?: 
   for (let space = await store.space(); canGiveBack(space) && how.signal?.aborted !== true;) {
     await store.giveBackPages(PAGES_AT_ONCE);
     await othersFirst();
-    if (!store.open) return;
+    if (!store.isOpen()) return;
     const next = await store.space();
     if (next.freePages >= space.freePages) break;
     space = next;
@@ -30,7 +30,7 @@ function canGiveBack({ freePages, givesBack }: FileSpace): boolean {
  */
 export async function removeLeftovers(store: Store, isAlive: (run: RunRow) => boolean): Promise<void> {
   if (!(await store.hasLeftovers(isAlive))) return;
-  while (store.open && (await store.removeLeftovers(isAlive))) await othersFirst();
+  while (store.isOpen() && (await store.removeLeftovers(isAlive))) await othersFirst();
 }
 
 /** Returns pages in the background after something was deleted, once there are enough of them. */
@@ -50,7 +50,7 @@ export class SpaceKeeper {
 
   async #tidied(): Promise<void> {
     try {
-      if (this.store.open) await removeLeftovers(this.store, this.isAlive);
+      if (this.store.isOpen()) await removeLeftovers(this.store, this.isAlive);
     } catch {
       // A file that can't be read or written fails its next user; the next deletion tries again.
     }
@@ -65,12 +65,13 @@ export class SpaceKeeper {
 
   async #work(): Promise<void> {
     try {
-      if (!this.store.open) return;
+      if (!this.store.isOpen()) return;
       const space = await this.store.space();
       // The log keeps its length: replication tools that follow the file rely on it.
       if (canGiveBack(space) && space.freePages >= WORTH_WHILE) await giveBack(this.store, { truncate: false });
     } catch (error) {
-      if (this.store.open) this.log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
+      if (this.store.isOpen())
+        this.log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
     } finally {
       this.#atWork = false;
     }

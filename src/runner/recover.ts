@@ -398,7 +398,7 @@ class Recovery {
     }: Pick<Lost, "threadId" | "row"> & Pick<RecoveryClaim, "next"> & { taskId: string | undefined },
   ): Promise<RunEnd> {
     const code = codeOf(error);
-    if (NOT_OURS.includes(code) || !this.#internals.store.open) return "recorded";
+    if (NOT_OURS.includes(code) || !this.#internals.store.isOpen()) return "recorded";
     const { logger, keepsErrors } = this.#internals;
     const save = async (tried: RecoveryClaim["next"], failure: string, givenUp: boolean): Promise<void> => {
       const lease = this.#internals.leaseOf(threadId);

@@ -203,7 +203,7 @@ async function* pagesOf(read: (cursor?: MoveCursor) => ReturnType<Store["rowsToM
 async function abandoned(to: Store, arrival: Arrival): Promise<void> {
   try {
     await to.abandonArrival(arrival);
-    while (to.open && (await to.removeLeftovers(() => true))) await new Promise((resolve) => setImmediate(resolve));
+    while (to.isOpen() && (await to.removeLeftovers(() => true))) await new Promise((resolve) => setImmediate(resolve));
   } catch {
     // The move's own error is reported.
   }

@@ -55,7 +55,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   };
   /** For saves that nodes or LangGraph wait for. LangGraph hands in more before the macrotask is over. */
   const save = <A, T>(work: Work<[A], T>, name?: CommitName, more?: Partial<Operation<[A], T>>) => {
-    const request = { ...operation(work, name), isLight: true, ...more };
+    const request = { isLight: true, ...operation(work, name), ...more };
     return (subject: A, when: When = "now"): Awaitable<T> =>
       when === "boundary" ? queue.later(request, subject) : queue.now(request, subject);
   };
@@ -81,16 +81,14 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   };
   const asked = mark(beginRun, "run-mark");
   const looked = mark(beginAndLook, "run-mark");
-  const ended = { ...operation(endRun), isLight: true };
-  const tokens = { ...operation(addTokens, "tokens"), isLight: true };
-  const lease = { ...operation(checkLease), isLight: true };
+  const ended = { isLight: true, ...operation(endRun) };
+  const tokens = { isLight: true, ...operation(addTokens, "tokens") };
+  const lease = { isLight: true, ...operation(checkLease) };
   // What few processes do, or seldom, is loaded when it is asked for.
   return {
     name: session.engine.name,
     address: (threadId, text) => session.sealing.address(threadId, text),
-    get awaitsKeys() {
-      return !session.isUnlocked;
-    },
+    awaitsKeys: () => !session.isUnlocked,
     putCheckpoint: save(putCheckpoint, "checkpoint", hasParts),
     putWrites: save(putWrites, "writes", hasParts),
     getCheckpoint: read(getCheckpoint),
@@ -235,9 +233,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       keyIds: async () => read((await import("./ops/inspect")).keyIds)(),
     },
     committed: () => queue.behind(() => undefined),
-    get open() {
-      return session.engine.open;
-    },
+    isOpen: () => session.engine.open,
     ...own,
   };
 }

@@ -745,7 +745,7 @@ export interface Store {
   /** The address of a part's text within a thread. Throws while {@link awaitsKeys}. */
   address(threadId: string, text: string): string;
   /** Whether the keys of the database are still on their way. All calls wait for them, in order. */
-  readonly awaitsKeys: boolean;
+  awaitsKeys(): boolean;
 
   putCheckpoint(checkpoint: NewCheckpoint, when?: When): Awaitable<SavedCheckpoint>;
   putWrites(writes: NewWrites, when?: When): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
@@ -1068,7 +1068,7 @@ export interface Store {
   /** Resolves when everything that was handed in is committed, or has failed. */
   committed(): Awaitable<void>;
   close(): void;
-  readonly open: boolean;
+  isOpen(): boolean;
   /** For people: the file, or where the database is. */
   readonly name: string;
 }

@@ -537,7 +537,7 @@ export class RunRegistry {
     const isLeft = marked && (end === "left" ? started || takenOver : end === "failed" && !started && takenOver);
     const ran = started && (end === "succeeded" || end === "failed") ? { threadId, succeeded: end === "succeeded" } : undefined;
     const removed = async (told = ran): Promise<void> => {
-      if (!this.#store.open) return;
+      if (!this.#store.isOpen()) return;
       if (isLeft) await this.#store.beatRuns([rowId], LEFT);
       else await this.#store.endRun(rowId, "now", told);
     };
@@ -552,7 +552,7 @@ export class RunRegistry {
 
   /** The database couldn't be reached. What recovery has recorded meanwhile stays. */
   #removeLater(removed: () => Promise<void>, waitMs = REMOVE_AGAIN_MS.first): void {
-    if (!this.#store.open) return;
+    if (!this.#store.isOpen()) return;
     const again = (): void => {
       removed().catch(() => this.#removeLater(removed, Math.min(waitMs * 2, REMOVE_AGAIN_MS.most)));
     };
@@ -574,7 +574,7 @@ export class RunRegistry {
     const rowIds = threads.map(([, { rowId }]) => rowId);
     const marked = threads.filter(([, thread]) => thread.marked && thread.unmarked === undefined);
     await this.#keep(threads.map(([threadId]) => threadId).join(", "), async () => {
-      if (!this.#store.open) return;
+      if (!this.#store.isOpen()) return;
       const there = await this.#store.beatRuns(rowIds, now);
       for (const [threadId, { rowId }] of marked)
         if (!there.includes(rowId) && rowIds.includes(rowId))
@@ -590,7 +590,7 @@ export class RunRegistry {
     const lapsed: Lapsed = { threadId, thread, revival: undefined };
     for (const runId of thread.graphRuns) this.#lapsed.set(runId, lapsed);
     void this.#keep(threadId, async () => {
-      if (this.#store.open) await this.#store.beatRuns([thread.rowId], FOR_THE_TAKING);
+      if (this.#store.isOpen()) await this.#store.beatRuns([thread.rowId], FOR_THE_TAKING);
     });
     for (const runId of [...this.#lapsed.keys()].slice(0, Math.max(0, this.#lapsed.size - MAX_LAPSED)))
       void this.#forgetLapsed(runId);
@@ -608,7 +608,7 @@ export class RunRegistry {
     try {
       await work();
     } catch (error) {
-      if (!this.#store.open) return;
+      if (!this.#store.isOpen()) return;
       this.#log.warn({ threadId, error: String(error) }, "the mark that this thread is running could not be kept");
     }
   }

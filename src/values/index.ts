@@ -55,7 +55,7 @@ export class Values {
    */
   channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValues {
     const packing = this.#packing(threadId);
-    if (this.#addresses.awaitsKeys) {
+    if (this.#addresses.awaitsKeys()) {
       const copies = Object.entries(state).map(
         ([channel, value]) => [channel, inChannel(channel, () => this.#copied(value))] as const,
       );
@@ -73,7 +73,7 @@ export class Values {
   text(threadId: string, value: unknown): PackedText {
     try {
       const packing = this.#packing(threadId);
-      return this.#addresses.awaitsKeys ? new TextAwaitingKeys(this.#copied(value), packing) : packReference(value, packing);
+      return this.#addresses.awaitsKeys() ? new TextAwaitingKeys(this.#copied(value), packing) : packReference(value, packing);
     } catch (error) {
       throw readable(error);
     }

@@ -82,7 +82,7 @@ export function openPostgresTurnLog(source: string | PgPool, options: Omit<Postg
   };
   return {
     /** The persister has no keys. */
-    awaitsKeys: false,
+    awaitsKeys: () => false,
     address: (threadId: string, text: string): string => session.sealing.address(threadId, text),
     insert: async (turn: Omit<TurnRow, "seq">): Promise<void> => {
       let attempts = 0;

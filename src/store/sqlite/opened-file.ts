@@ -31,8 +31,9 @@ export class OpenedFile {
   constructor(db: SqliteDatabase) {
     const path = pathOf(db);
     this.#db = db;
-    this.#cuts = new CutWatch(db, path);
-    const file = path === "" ? undefined : identityOf(path);
+    const found = path === "" ? undefined : lookedAt(path);
+    this.#cuts = new CutWatch(db, path, typeof found === "object" ? found.size : 0);
+    const file = identityIn(found);
     this.#file = file === UNTOLD ? undefined : file;
     this.#path = this.#file === undefined ? undefined : path;
     this.#logPath = `${path}-wal`;
@@ -172,12 +173,15 @@ class CutWatch {
   /** Holds a lock on a file that was cut, because closing the last connection would move the log into it. */
   #guard: SqliteDatabase | undefined;
 
-  /** @param path where SQLite has the file open; empty for a database in memory */
-  constructor(db: SqliteDatabase, path: string) {
+  /**
+   * @param path where SQLite has the file open; empty for a database in memory
+   * @param bytes how long the file is
+   */
+  constructor(db: SqliteDatabase, path: string, bytes: number) {
     this.#db = db;
     this.#path = path;
     this.#log = new LogChain(`${this.#path}-wal`);
-    this.#bytes = sizeOf(this.#path) ?? 0;
+    this.#bytes = bytes;
     if (this.#path === "" || !tells(db)) return;
     const statement = db.prepare("PRAGMA wal_checkpoint(NOOP)").raw(true);
     this.#ask = () => statement.get();
@@ -205,7 +209,8 @@ class CutWatch {
   close(): void {
     const db = this.#db;
     try {
-      if (db.open) this.refuseCut();
+      // Without frames, closing moves nothing into the file.
+      if (db.open && this.#told()?.frames !== 0) this.refuseCut();
     } catch {
       // The file stays as it is; the last save was refused already.
     }

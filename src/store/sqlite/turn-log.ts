@@ -12,8 +12,6 @@ import { OpenedFile } from "./opened-file";
 
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {
-  /** The persister has no keys. */
-  readonly awaitsKeys = false;
   readonly #db: SqliteDatabase;
   readonly #session: SqliteSession;
   readonly #file: OpenedFile;
@@ -25,6 +23,11 @@ export class SqliteTurnLog {
     waitingForOthers(db.name, () => migrate(db));
     this.#file = new OpenedFile(db);
     this.#session = sessionOn(db, plainSealing);
+  }
+
+  /** The persister has no keys. */
+  awaitsKeys(): boolean {
+    return false;
   }
 
   address(threadId: string, text: string): string {

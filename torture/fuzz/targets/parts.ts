@@ -9,7 +9,7 @@ import { Finding, type Session } from "../target";
 import { KNOWN } from "./decoder";
 
 const options = { classInstances: "error", immutable: false, cacheSize: 1_000_000 } as const;
-const valuesOf = (): Values => new Values(options, { address: (_threadId, text) => sha256(text), awaitsKeys: false });
+const valuesOf = (): Values => new Values(options, { address: (_threadId, text) => sha256(text), awaitsKeys: () => false });
 
 /** What the store would give for a value: its form, and the parts its texts refer to, by names instead of addresses. */
 interface Form {
