@@ -1,5 +1,6 @@
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { quiet } from "../support/s1-tools";
+import { objectsIn } from "../support/arb-values";
 import { tempFile } from "../support/temp";
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { Command, Send } from "@langchain/langgraph";
@@ -87,6 +88,90 @@ describe("Values: a private copy", () => {
     expect(slots).toEqual(["same", "own"]);
   });
 });
+
+describe("S6.1 every change in place of every object in a message", () => {
+  const hidden = (owner: any, key: string | symbol, value: unknown): unknown =>
+    Object.defineProperty(owner, key, { value, enumerable: false, writable: true, configurable: true });
+  /** Each changes a property of an object, or the object. */
+  const CHANGES: Record<string, (owner: any, key: string) => unknown> = {
+    "sets 0": (owner, key) => (owner[key] = 0),
+    "sets -0": (owner, key) => (owner[key] = -0),
+    "sets NaN": (owner, key) => (owner[key] = NaN),
+    "sets undefined": (owner, key) => (owner[key] = undefined),
+    "sets an equal string": (owner, key) => (owner[key] = [...String(owner[key])].join("")),
+    "sets a part to an equal one": (owner, key) => (owner[key] = decode(encode(owner[key]))),
+    "deletes a property": (owner, key) => delete owner[key],
+    "moves a property to the end": (owner, key) => {
+      const value = owner[key];
+      delete owner[key];
+      owner[key] = value;
+    },
+    "hides a property": (owner, key) => hidden(owner, key, owner[key]),
+    "makes a property a getter": (owner, key) => {
+      const value = owner[key];
+      Object.defineProperty(owner, key, { get: () => value, enumerable: true, configurable: true });
+    },
+    "adds a property": (owner) => (owner.further = "x"),
+    "adds an index": (owner) => (owner[7] = "x"),
+    "adds a hidden property": (owner) => hidden(owner, "further", "x"),
+    "adds arguments": (owner) => (owner.lc_kwargs ??= { content: "x" }),
+    "adds hidden arguments": (owner) => owner.lc_kwargs ?? hidden(owner, "lc_kwargs", { content: "x" }),
+    "adds the symbol of messages": (owner) => (owner[MESSAGE] = true),
+    "adds the symbol of messages, hidden": (owner) => hidden(owner, MESSAGE, true),
+    "adds the symbol of messages, undefined": (owner) => (owner[MESSAGE] = undefined),
+    "deletes the symbol of messages": (owner) => delete owner[MESSAGE],
+    "has no prototype any more": (owner) => Object.setPrototypeOf(owner, null),
+    "has another prototype": (owner) => Object.setPrototypeOf(owner, Array.isArray(owner) ? Object.prototype : Array.prototype),
+    "inherits a property": (owner) => Object.setPrototypeOf(owner, Object.create(Object.getPrototypeOf(owner), { inherited: { value: 1, enumerable: true } })), // prettier-ignore
+    "is frozen": (owner) => Object.freeze(owner),
+    "is replaced by a proxy": (owner, key) => typeof owner[key] === "object" && owner[key] !== null && (owner[key] = new Proxy(owner[key], {})), // prettier-ignore
+  };
+  const usage = { input_tokens: 0, output_tokens: 1.5, total_tokens: NaN };
+  const MADE: [string, () => unknown][] = [
+    ["a human message", () => new HumanMessage({ id: "1", content: "x" })],
+    ["an AI message", () => new AIMessage({ id: "1", content: [{ type: "text", text: "x" }], tool_calls: [{ ...call, args: { q: ["x", 1n] } }], usage_metadata: { ...usage } })], // prettier-ignore
+    ["a copy of a message", () => decode(encode(new HumanMessage({ ...marked(new HumanMessage("x")) })))],
+    ["a message that was read", () => decode(encode(new ToolMessage({ content: "x", tool_call_id: "1", artifact: { at: 0 } })))],
+    ["messages in a record", () => ({ list: [new HumanMessage("x"), { a: -0, b: NaN, c: ["x", undefined] }], lc_kwargs: { d: 1 } })], // prettier-ignore
+  ];
+
+  test.each(MADE)("%s is like its copy only if the codec writes the same text", (_name, make) => {
+    let [like, unlike] = [0, 0];
+    const places = [...objectsIn(make())].map((owner, at) => [at, Reflect.ownKeys(owner).filter((key) => typeof key === "string")] as const); // prettier-ignore
+    for (const [at, keys] of places)
+      for (const key of keys.length === 0 ? ["none"] : keys)
+        for (const [name, change] of Object.entries(CHANGES)) {
+          const value = make();
+          const copy = PrivateCopy.of(value)!;
+          const text = encode(value);
+          expect([copy.isLike(value), copy.isLike(value, EXACT)]).toEqual([true, true]);
+          try {
+            change([...objectsIn(value)][at], key);
+          } catch {
+            continue;
+          }
+          const now = textOf(value);
+          for (const how of [undefined, EXACT] as const) {
+            const isLike = copy.isLike(value, how);
+            // Unless it has to be exact, symbol keys go unnoticed that the codec refuses, or that change nothing of what is read.
+            const isRight =
+              now === text || (how === undefined && (now === "a symbol" || (now !== "refused" && encode(decode(now)) === text)));
+            expect([name, at, key, how, isLike && !isRight]).toEqual([name, at, key, how, false]);
+            if (isLike) like += 1;
+            else unlike += 1;
+          }
+        }
+    expect(Math.min(like, unlike)).toBeGreaterThan(50);
+  });
+});
+
+function textOf(value: unknown): string {
+  try {
+    return encode(value);
+  } catch (error) {
+    return /a symbol as its key/.test(String(error)) ? "a symbol" : "refused";
+  }
+}
 
 describe("S6.1 a message that a node enriched, with arguments that share what is in its properties", () => {
   const long = "x".repeat(600);

@@ -123,7 +123,7 @@ export class Tracer {
       if (kid === false) return false;
       kids.push(kid);
     }
-    return this.#shared(prototype, keys, kids, prototype === Object.prototype && MESSAGE in copy);
+    return this.#shared(prototype, keys, kids, prototype === Object.prototype && Object.hasOwn(copy, MESSAGE));
   }
 
   #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly Kid[], isMarked = false): Shape {
@@ -196,6 +196,7 @@ function isLikePart(kid: Kid, slots: unknown[], at: number, part: unknown, how: 
   return at + 1;
 }
 
+/** @param owner what has the value as constructor arguments */
 function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner: Owner | undefined, how: How): number {
   const { prototype, keys, kids } = shape;
   if (Object.getPrototypeOf(value) !== prototype) return -1;
@@ -209,19 +210,21 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
     const kid = kids[index];
     const part = value[key];
     if (kid === undefined) {
-      if ((slots[next] !== part || part === 0) && !Object.is(slots[next], part)) return -1;
+      // Not ===, which reads strings even if both are one object, to tell them from NaN. A long thread's strings are in no cache.
+      if (!Object.is(slots[next], part)) return -1;
       if (how === ADOPTING) slots[next] = part;
       next += 1;
     } else if (typeof kid === "string") {
       if (owner === undefined || owner[kid] !== part) return -1;
     } else {
       if (typeof part !== "object" || part === null) return -1;
-      next = isLike(kid, slots, next, part as Owner, value, how);
+      next = isLike(kid, slots, next, part as Owner, key === ARGUMENTS ? value : undefined, how);
       if (next < 0) return -1;
     }
     index += 1;
   }
-  return index === keys.length && (prototype !== Object.prototype || !isOther(shape, value, owner)) ? next : -1;
+  if (index !== keys.length || (shape.mayHide && prototype === Object.prototype && isArguments(value))) return -1;
+  return owner === undefined || !hasMore(shape, value) ? next : -1;
 }
 
 function isLikeBuiltIn({ prototype, kids }: Shape, slots: unknown[], at: number, value: object, how: How): number {
@@ -259,13 +262,17 @@ function hasNoProperties(value: object): boolean {
   return true;
 }
 
+/** Whether it's the `arguments` of a function. The codec sees that, its keys don't show it. */
+function isArguments(value: Owner): boolean {
+  return value["length"] !== undefined && types.isArgumentsObject(value);
+}
+
 /**
- * Content outside the keys that the codec sees: that the value is an `arguments` object, arguments within arguments, and the
- * symbol of messages on arguments.
+ * Whether constructor arguments own more than their keys show and the codec sees: arguments within arguments, or the symbol of
+ * messages where there was none, or none where there was one.
  */
-function isOther({ mayHide, hasArguments, isMarked }: Shape, value: Owner, owner: Owner | undefined): boolean {
-  if (mayHide && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
-  return owner !== undefined && ((!hasArguments && value[ARGUMENTS] !== undefined) || MESSAGE in value !== isMarked);
+function hasMore({ hasArguments, isMarked }: Shape, value: Owner): boolean {
+  return (!hasArguments && Object.hasOwn(value, ARGUMENTS)) || Object.hasOwn(value, MESSAGE) !== isMarked;
 }
 
 const tracer = new Tracer();
