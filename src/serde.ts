@@ -16,8 +16,8 @@ export class UserSerde {
   /** Commits once the value is serialised and every earlier request has had its turn. */
   inOrder<T, R>(serialized: Promise<T>, commit: (value: T) => R | Promise<R>): Promise<R> {
     const turn = Promise.all([this.#last, serialized]).then(([, value]) => commit(value));
-    // Also if it is refused at once: earlier requests still have their turn.
-    this.#last = Promise.allSettled([this.#last, turn]);
+    // Also if it is refused at once: earlier requests still have their turn. Results would form a chain that is never freed.
+    this.#last = Promise.allSettled([this.#last, turn]).then(() => undefined);
     return turn;
   }
 

@@ -54,6 +54,7 @@ export { planToPoint, pointOf } from "./rewind/plan";
 export { type RewindParts, rewindThread } from "./rewind/rewind";
 export { RunNames } from "./run-names";
 export { EarlyOutcomes } from "./saving/early-outcomes";
+export { UserSerde } from "./serde";
 export {
   createDatabaseSecret,
   encryptedSealing,

@@ -1,11 +1,14 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import Database from "better-sqlite3";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, interrupt, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, MemorySaver, type SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { validate } from "@langchain/langgraph-checkpoint-validation";
 import { CheckpointPersister, TurnSaver } from "langgraph-checkpoint-turns";
+import { UserSerde } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
 
 const plain = new MemorySaver().serde;
@@ -150,6 +153,20 @@ describe("I3.1 a serde of the user's", () => {
     expect(order).toEqual(["1", "3"]);
     expect(await saver.getTuple(config)).toBeUndefined();
     saver.close();
+  });
+
+  test("I3.1 what a save returned isn't kept after it, however many follow", async () => {
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc") as () => void;
+    const serde = new UserSerde(plain);
+    const save = async () => new WeakRef(await serde.inOrder(Promise.resolve(), () => ({ seq: 1 })));
+    const first = await save();
+    await save();
+    await save();
+    await new Promise((resolve) => setImmediate(resolve));
+    gc();
+    expect(first.deref()).toBeUndefined();
+    await serde.settled();
   });
 
   test("I3.1 without the serde, or with another, reading is refused by name", async () => {

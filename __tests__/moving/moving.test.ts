@@ -145,7 +145,8 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
   });
 
   test("S9.7 a thread that runs, that is being rewound, or whose id the target has, stays where it is; the others move", async () => {
-    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    const source = newPlace(kind);
+    const [from, to] = [opened(source), opened(newPlace(other))];
     const ledger = new Deeds();
     for (const threadId of ["free", "rewound", "taken", "busy", "deleted"])
       for (const task of ["a", "b"]) await choresOn(from, ledger).invoke({ deeds: [{ name: task }] }, config(task, threadId));
@@ -171,6 +172,7 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     expect((await moveAllThreads(from, to)).threads.map(({ threadId }) => threadId)).toEqual(["busy"]);
     expect(await refusal(moveThread(from, to, "nowhere"))).toMatchObject({ code: "THREAD_NOT_FOUND" });
     expect(await refusal(moveThread(from, from, "busy"))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await refusal(moveThread(from, opened(source), "taken"))).toMatchObject({ code: "INVALID_OPTION" });
   });
 
   test("S9.7 what is saved while a thread is copied is not lost", async () => {

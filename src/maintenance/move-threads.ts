@@ -177,9 +177,9 @@ async function moveOne(
   const kept = [from.keepOpen(), to.keepOpen(), from.holdRetention(threadId), to.holdRetention(threadId)];
   try {
     // What an interrupted move has left there has the same ids.
-    return await held(to, threadId, (there) =>
-      held(from, threadId, async (here) => {
-        if (await from.store.isHeldBy(there)) throw sameDatabase();
+    return await held(to, threadId, async (there) => {
+      if (await from.store.isHeldBy(there)) throw sameDatabase();
+      return held(from, threadId, async (here) => {
         await removeLeftovers(to.store, isAlive);
         const { isNew, rows } = await moveRows({
           ...{ from: from.store, to: to.store, here, there, threadId },
@@ -188,8 +188,8 @@ async function moveOne(
         });
         await removeLeftovers(from.store, isAlive);
         return { threadId, to: to.store.name, outcome: isNew ? "moved" : "finished", rows };
-      }),
-    );
+      });
+    });
   } finally {
     for (const release of kept) release();
   }

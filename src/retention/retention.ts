@@ -77,6 +77,7 @@ export class Retention {
     } finally {
       state.atWork = false;
       if (state.again && store.isOpen()) this.#schedule(threadId, state);
+      else if (state.wait === 0 && this.#threads.get(threadId) === state) this.#threads.delete(threadId);
     }
   }
 
