@@ -238,6 +238,34 @@ describe("each command", () => {
     if (!ON_POSTGRES) expect(unnamed.stdout).toContain("\n  turns effects --in-doubt  1 effect");
   });
 
+  test("S10.1 a command that needs your graph leaves its place open, and a line says what goes there", async () => {
+    const note = "MODULE#EXPORT  your graph's file and its export: ./agent.ts#graph";
+    const commands: readonly (readonly [string[], string])[] = [
+      [["status", "failed"], "resume failed --graph MODULE#EXPORT --yes"],
+      [["status", "waiting"], "inbox answer waiting --value JSON --graph MODULE#EXPORT --yes"],
+      [["inbox"], "inbox answer waiting --value JSON --graph MODULE#EXPORT"],
+    ];
+    for (const [args, command] of commands) {
+      const text = await shown(args, 80);
+      expect(text).toContain(command);
+      expect(text.split(note)).toHaveLength(2);
+    }
+    for (const args of [[], ["effects"]]) expect(await shown(args, 80)).not.toContain("MODULE");
+  });
+
+  testOfFiles("S10.1 a backup onto a file that exists is refused with the option that replaces it", async () => {
+    const out = tempFile();
+    expect((await turns(["backup", out])).code).toBe(0);
+    const refused = await turns(["backup", out]);
+    expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining(`${out}: the file exists.`) });
+    expect(refused.stderr).toContain("Here: add --overwrite, or give another path.");
+    expect((await turns(["backup", out, "--overwrite"])).code).toBe(0);
+    // A log beside it is no matter of --overwrite.
+    writeFileSync(`${out}-wal`, "");
+    const beside = await turns(["backup", out, "--overwrite"]);
+    expect(beside).toMatchObject({ code: 4, stderr: expect.not.stringContaining("Here:") });
+  });
+
   test("S10.1 turns web prints a link, answers with its cookie alone, and Ctrl-C ends it with 130", async () => {
     const env = { ...process.env, NODE_OPTIONS: "" };
     const child = spawn(process.execPath, [program, "web", ...place()], { env });

@@ -290,6 +290,36 @@ describe("a graph that --graph names", () => {
     else expect(typed).toMatchObject({ code: 2, stderr: expect.stringContaining("npm i -D tsx") });
   });
 
+  test("S10.1 a mistyped file has a suggestion, and so has a missing export: the module's graph, with the option to paste", async () => {
+    const place = await world();
+    const folder = mkdtempSync(path.join(ROOT, ".tmp", "graph-"));
+    const file = path.join(folder, "agent.mjs");
+    writeFileSync(
+      file,
+      `import { Annotation, START, StateGraph } from "@langchain/langgraph";
+       export const State = Annotation.Root({ note: Annotation });
+       export const limit = 3;
+       export const orders = new StateGraph(State).addNode("charge", () => ({})).addEdge(START, "charge").compile();`,
+    );
+    try {
+      const refusalOf = async (graph: string): Promise<string> => {
+        const { stderr, code } = await turns(place, "resume", "failed", "--graph", graph);
+        expect({ graph, code }).toEqual({ graph, code: 2 });
+        return stderr;
+      };
+      expect(await refusalOf(`${folder}/agnet.mjs#orders`)).toContain('Did you mean "agent.mjs"?');
+      expect(await refusalOf(`${folder}/MODULE#EXPORT`)).toContain("--graph ./agent.ts#graph");
+      // Neither name is near: the export that is a graph was meant.
+      for (const name of ["", "#app"]) {
+        const refusal = await refusalOf(`${file}${name}`);
+        expect(refusal).toContain('Did you mean "orders"? Its exports: State, limit, orders.');
+        expect(refusal).toContain(`--graph ${file}#orders`);
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   test("S10.1 a graph gets the saver of the named database; a saver of another database is refused, and both are named", async () => {
     const place = await world();
     const file = path.join(mkdtempSync(path.join(ROOT, ".tmp", "graph-")), "agent.ts");
@@ -353,7 +383,7 @@ describe("a rewind that was begun and isn't finished", () => {
     expect(status).toMatchObject({ code: 4, stdout: expect.stringContaining("A rewind to first, since ") });
     // Both name the database.
     expect(status.stdout).toMatch(
-      /Or give the rewind up: turns \S.* rewind finished --abandon --yes\n {2}turns \S.* rewind finished --graph \.\/agent\.ts#graph --yes/,
+      /Or give the rewind up: turns \S.* rewind finished --abandon --yes\n {2}turns \S.* rewind finished --graph MODULE#EXPORT --yes/,
     );
     expect((await turns(place, "doctor")).stdout).toContain("turns rewind finished --abandon gives it up");
     for (const to of [[], ["--to", "first"]]) {

@@ -225,7 +225,7 @@ describe("the four answers", () => {
       did: { headline: "Finished 2 tasks and called cli-charge", tone: "plain" },
       inFlight: { headline: "Nothing", command: null },
       resume: { headline: "There is nothing to resume", command: null },
-      rewind: { headline: "To first: undoes cli-charge", command: "turns rewind finished --to first --graph ./agent.ts#graph" },
+      rewind: { headline: "To first: undoes cli-charge", command: "turns rewind finished --to first --graph MODULE#EXPORT" },
     });
   });
 
@@ -236,7 +236,7 @@ describe("the four answers", () => {
       resume: { headline: "Yes. It runs charge again", text: expect.stringContaining("Keeps plan."), tone: "good" },
       rewind: { headline: "There is no earlier task" },
     });
-    expect(answers.resume.command).toBe("turns resume failed --graph './agent.ts#graph' --yes".replaceAll("'", ""));
+    expect(answers.resume.command).toBe("turns resume failed --graph MODULE#EXPORT --yes");
   });
 
   test("S10.2 of a thread that waits for an answer", async () => {
@@ -254,7 +254,7 @@ describe("the four answers", () => {
     expect(inFlight.text).toMatch(/^Process \d+ on .* is gone\. ship: 1 in doubt\.$/);
     expect(resume).toMatchObject({ headline: "Yes, if a probe settles ship", tone: "attention" });
     // The plan of a resume tells whether there is a probe.
-    expect(resume.command).toBe("turns resume killed --graph ./agent.ts#graph");
+    expect(resume.command).toBe("turns resume killed --graph MODULE#EXPORT");
     expect(inFlight.command).toBeNull();
   });
 });

@@ -75,7 +75,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await see(page, "in doubt", "aside .effect");
     // Without the graph nobody knows whether the letter has a probe: the plan of a resume tells.
     await see(page, "Yes, if a probe settles letter", ".answers");
-    await see(page, "turns resume lighthouse --graph ./agent.ts#graph", ".answers");
+    await see(page, "turns resume lighthouse --graph MODULE#EXPORT", ".answers");
     // What isn't in sight scrolls in its pane, never the page.
     expect(await page.evaluate("document.documentElement.scrollHeight <= innerHeight")).toBe(true);
     await clean(page);

@@ -80,11 +80,13 @@ export async function lastMessageOf(error: unknown): Promise<string> {
 export function messageOf(error: unknown): string {
   if (error instanceof UsageError || error instanceof Interrupted) return error.message;
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
-  const { found, file, effects } = error.data;
+  const { found, file, effects, path, there } = error.data;
   // A server without tables: the message itself has the command.
   if (error.code === "SCHEMA_OUTDATED" && found === 0 && file === undefined) return `${error.message} [${error.code}]`;
   if (error.code === "REWIND_CONFLICT" && Array.isArray(effects))
     return `${error.message} Here: add --despite-undone. [${error.code}]`;
+  if (error.code === "BACKUP_TARGET_EXISTS" && there !== undefined && there === path)
+    return `${error.message} Here: add --overwrite, or give another path. [${error.code}]`;
   const remedy = isPlaintext(error) ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file." : REMEDIES[error.code];
   return `${error.message}${remedy === undefined ? "" : ` Here: ${remedy}`} [${error.code}]`;
 }

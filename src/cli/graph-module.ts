@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, extname, join, resolve } from "node:path";
+import { basename, dirname, extname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import type { BaseTurnSaver } from "../base-saver";
 import { describe, TurnsError } from "../errors";
@@ -9,6 +9,7 @@ import { internalsOf } from "../internals";
 import { isSaver } from "../known-savers";
 import { isPregel, type PregelLike, pregelOf } from "../turns/attached-graph";
 import { nearestName } from "../unknown-option";
+import { word } from "./text";
 
 /** A graph that a module exports, ready to run on a database. */
 export interface LoadedGraph {
@@ -58,11 +59,15 @@ function partsOf(text: string): { file: string; name: string } {
   const [path, name] = at === -1 || existsSync(text) ? [text, "default"] : [text.slice(0, at), text.slice(at + 1) || "default"];
   const file = path.startsWith("file:") ? fileURLToPath(path) : resolve(path);
   if (existsSync(file) && statSync(file).isFile()) return { file, name };
+  const folder = dirname(file);
+  const nearest = nearestName(basename(file), existsSync(folder) ? readdirSync(folder) : []);
   throw invalid(
     `There is no file ${JSON.stringify(file)}.`,
-    "Give the module of your graph, and the name of its export: --graph ./agent.ts#graph.",
+    `${didYouMean(nearest)}Give the file of your graph, and the name of its export: --graph ./agent.ts#graph.`,
   );
 }
+
+const didYouMean = (name: string | undefined): string => (name === undefined ? "" : `Did you mean ${JSON.stringify(name)}? `);
 
 /** What a module exports, by name. */
 type Exports = Readonly<Record<string, unknown>>;
@@ -144,15 +149,17 @@ function exportOf(module: Exports, file: string, name: string): unknown {
   const names = [...new Set(places.flatMap((place) => Object.keys(place)))].filter(
     (one) => one !== "module.exports" && one !== "__esModule" && !(isCommon && one === "default"),
   );
-  const nearest = nearestName(name, names) ?? (name === "default" && names.length === 1 ? names[0] : undefined);
-  const question = nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `;
+  const values = Object.assign({}, ...places) as Exports;
+  const graphs = names.filter((one) => isGraph(values[one]));
+  const [only] = names.length === 1 ? names : graphs.length === 1 ? graphs : [];
+  const nearest = nearestName(name, names) ?? only;
   throw invalid(
     name === "default"
       ? `Module ${JSON.stringify(file)} has no default export.`
       : `Module ${JSON.stringify(file)} has no export ${JSON.stringify(name)}.`,
     names.length === 0
       ? "It exports nothing. Export your graph."
-      : `${question}Its exports: ${names.join(", ")}. Name one: --graph FILE#${nearest ?? names[0] ?? ""}.`,
+      : `${didYouMean(nearest)}Its exports: ${names.join(", ")}. Name one: --graph ${word(`${file}#${nearest ?? graphs[0] ?? names[0] ?? ""}`)}`,
   );
 }
 
@@ -187,6 +194,12 @@ interface Builder {
 
 function isBuilder(value: unknown): value is Builder {
   return typeof value === "object" && value !== null && !isPregel(value) && isFunction((value as Partial<Builder>).compile);
+}
+
+/** What {@link loadGraph} takes, as far as that is known without calling it. */
+function isGraph(value: unknown): boolean {
+  const { graph } = (value ?? {}) as { graph?: unknown };
+  return isRunner(value) || isBuilder(value) || isPregel(value) || isPregel(graph);
 }
 
 function pregelFrom(graph: unknown, text: string): PregelLike {

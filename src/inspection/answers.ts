@@ -45,6 +45,9 @@ interface Facts {
 
 const MOST_EFFECTS = 1_000;
 
+/** Where a command names the graph, if nobody has: which module has it isn't recorded. */
+export const NO_GRAPH = "MODULE#EXPORT";
+
 /**
  * The four answers about a thread in sentences.
  *
@@ -54,7 +57,7 @@ const MOST_EFFECTS = 1_000;
 export async function answersOf(
   saver: BaseTurnSaver,
   report: ThreadReport,
-  graph = "./agent.ts#graph",
+  graph = NO_GRAPH,
   isLoaded = false,
 ): Promise<Answers> {
   const { threadId, taskId } = report;
@@ -236,12 +239,7 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
  * @param graph how `--graph` is given: undos need it
  * @param isLoaded whether it is: then an undo that this process doesn't know is in no graph
  */
-export function rewindSentence(
-  threadId: string,
-  preview: RewindPreview | null,
-  graph = "./agent.ts#graph",
-  isLoaded = false,
-): Sentence {
+export function rewindSentence(threadId: string, preview: RewindPreview | null, graph = NO_GRAPH, isLoaded = false): Sentence {
   if (preview === null) return { headline: "There is no earlier task", text: "", command: null, tone: "plain" };
   const { toTask, tasks, removed, effects, refused } = preview;
   if (refused !== null) return { headline: `To ${toTask}: refused now`, text: refused, command: null, tone: "attention" };

@@ -1,5 +1,5 @@
 import { inbox, listThreads, overview, type Overview, type ThreadLine, type ThreadSort } from "../../inspection/threads";
-import { type Answers, answersOf, type TimedSentence } from "../../inspection/answers";
+import { type Answers, answersOf, NO_GRAPH, type TimedSentence } from "../../inspection/answers";
 import { needsPerson, type OpenQuestion, outcomeOf, THREAD_STATES, type ThreadState } from "../../inspection/standing";
 import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
@@ -140,7 +140,7 @@ function statusText(report: ThreadReport, answers: Answers, look: Look): string 
     tokens.input + tokens.output === 0
       ? []
       : [look.paint("dim", `tokens  ${count(tokens.input)} in, ${count(tokens.output)} out`)];
-  return [title, ...body, ...used].join("\n\n");
+  return graphNote([title, ...body, ...used].join("\n\n"), look);
 }
 
 const TONES: Readonly<Record<TimedSentence["tone"], Colour | undefined>> = {
@@ -185,8 +185,12 @@ function othersInFlight({ questions, inDoubt }: ThreadReport): string[] {
 
 /** How to answer the first question. */
 function answering([first]: readonly OpenQuestion[]): string {
-  return `turns inbox answer ${word(first?.threadId ?? "")} --value JSON --graph ./agent.ts#graph`;
+  return `turns inbox answer ${word(first?.threadId ?? "")} --value JSON --graph ${NO_GRAPH}`;
 }
+
+/** Below commands: what to put in the place of the graph. */
+const graphNote = (text: string, { paint }: Look): string =>
+  text.includes(NO_GRAPH) ? `${text}\n\n${paint("dim", NO_GRAPH)}  your graph's file and its export: ./agent.ts#graph` : text;
 
 /** What else than the command of the answer is possible. */
 function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport, look: Look): string[] {
@@ -218,7 +222,7 @@ export const INBOX = command({
     const text = (look: Look): string =>
       questions.length === 0
         ? "Nobody waits for an answer."
-        : `${table(questions, QUESTION_COLUMNS, look)}\n\n${nextText([[answering(questions)]], look)}`;
+        : `${table(questions, QUESTION_COLUMNS, look)}\n\n${graphNote(nextText([[answering(questions)]], look), look)}`;
     return { data: { questions }, list: "questions", text };
   },
 });
