@@ -13,6 +13,7 @@ import { floors } from "./scenarios/floors";
 import { forks } from "./scenarios/forks";
 import { graphTurns } from "./scenarios/graph-turns";
 import { importCost } from "./scenarios/import-cost";
+import { ladder } from "./scenarios/ladder";
 import { longThread } from "./scenarios/long-thread";
 import { memory } from "./scenarios/memory";
 import { openAndRead } from "./scenarios/open-and-read";
@@ -26,7 +27,7 @@ import { weight } from "./scenarios/weight";
 /** What child processes measure, and short threads, come before what fills this process; the long thread last, as it takes the longest. */
 const scenarios: Scenario[] = [
   ...[weight, importCost, memory, diskSyncs, statements],
-  ...[firstNode, floors, superstepShare, openAndRead],
+  ...[firstNode, floors, superstepShare, ladder, openAndRead],
   ...[...threadScenarios, forks, graphTurns, tasks, postgres, longThread],
 ];
 const TOO_LONG_FOR_QUICK = ["thread-1000", "thread-10000"];

@@ -8,7 +8,7 @@ import { withFolder } from "../measure/file-size";
 import { Samples } from "../measure/samples";
 import type { Result, Scenario } from "./scenario";
 
-const SUPERSTEPS = 12;
+export const SUPERSTEPS = 12;
 const NO_SAVER = "none";
 const RUN = `one run of ${SUPERSTEPS} supersteps`;
 const RUN_CPU = `${RUN}, processor time`;
@@ -24,7 +24,7 @@ class EmptyHandler extends BaseCallbackHandler {
 }
 
 /** One way to run the graph: without a saver, with one, with an empty handler beside it. */
-interface Lane {
+export interface Lane {
   contender: Contender;
   saver: BaseCheckpointSaver | undefined;
   graph: ChainGraph;
@@ -35,7 +35,7 @@ export const superstepShare: Scenario = {
   name: "superstep-share",
   run: async ({ contenders: all, quick }): Promise<Result> => {
     const [warming, runs] = quick ? [5, 30] : [20, 200];
-    const contenders = lanesOf(all);
+    const contenders = lanesOf([...all, ...handled(all)]);
     const samples = new Samples();
     await withFolder(async (folder) => {
       const lanes = await Promise.all(contenders.map((contender) => opened(contender, folder)));
@@ -77,16 +77,23 @@ export const superstepShare: Scenario = {
   },
 };
 
-function addShares(samples: Samples, contenders: readonly Contender[], run: string, share: string): void {
+/** The share of a superstep from the time of a run and that of one without a saver. */
+export function addShares(
+  samples: Samples,
+  contenders: readonly Contender[],
+  run: string,
+  share: string,
+  shares = samples,
+): void {
   const alone = samples.median(run, NO_SAVER)!;
   for (const { id } of contenders) {
     if (id === NO_SAVER) continue;
-    for (const took of samples.of(run, id)) samples.add(share, id, (took - alone) / SUPERSTEPS);
+    for (const took of samples.of(run, id)) shares.add(share, id, (took - alone) / SUPERSTEPS);
   }
 }
 
-/** Those who take part, the graph without a saver before them, and the official ones once more with an empty handler. */
-function lanesOf(contenders: readonly Contender[]): Contender[] {
+/** Those who take part, the graph without a saver before them. */
+export function lanesOf(contenders: readonly Contender[]): Contender[] {
   const none: Contender = {
     id: NO_SAVER,
     name: "no saver",
@@ -97,13 +104,17 @@ function lanesOf(contenders: readonly Contender[]): Contender[] {
     open: async () => Promise.reject(new Error("there is no saver to open")),
     close: async () => undefined,
   };
-  const handled = contenders
-    .filter(({ id }) => id === OFFICIAL || id === MEMORY)
-    .map((contender) => ({ ...contender, id: `${contender.id}-handler`, name: `${contender.name}, empty handler` }));
-  return [none, ...contenders, ...handled];
+  return [none, ...contenders];
 }
 
-async function opened(contender: Contender, folder: string): Promise<Lane> {
+/** The official ones once more, with an empty handler. */
+export function handled(contenders: readonly Contender[]): Contender[] {
+  return contenders
+    .filter(({ id }) => id === OFFICIAL || id === MEMORY)
+    .map((contender) => ({ ...contender, id: `${contender.id}-handler`, name: `${contender.name}, empty handler` }));
+}
+
+export async function opened(contender: Contender, folder: string): Promise<Lane> {
   const { id, records } = contender;
   const saver = id === NO_SAVER ? undefined : await contender.open(join(folder, `${id}.db`));
   const handler = id.endsWith("-handler") ? { handler: new EmptyHandler() } : {};
