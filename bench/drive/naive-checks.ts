@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { truncateSync } from "node:fs";
 import { join } from "node:path";
-import { AIMessage } from "@langchain/core/messages";
+import type { AIMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { SNAPSHOT_ROWS, plainSealing, sha256, TURN_ROWS, WRITE_ROWS } from "../../src/testing-internal";
@@ -34,7 +34,7 @@ async function checkBoundaries(rung: Rung, path: string): Promise<void> {
     assert.deepEqual({ turns, writes, messages }, { turns: 2 * done + 1, writes: done + 1, messages: done });
   };
   const messages = messagesOf(1, STEPS);
-  await new ChainGraph({ saver, records: true, inBody } as never).run("one", messages);
+  await new ChainGraph({ saver, records: true, inBody }).run("one", messages);
   assert.ok(saver.commits <= STEPS + EXTRA_COMMITS, `${saver.commits} commits of ${STEPS} supersteps`);
   const turns = await saver.turns.list("one");
   assert.deepEqual(
@@ -91,9 +91,9 @@ async function checkValues(rung: Rung, path: string): Promise<void> {
   const inBody = (done: number): void => {
     if (done === 7) changed.content = "changed in place";
   };
-  await new ChainGraph({ saver, records: true, inBody } as never).run("two", messages);
+  await new ChainGraph({ saver, records: true, inBody }).run("two", messages);
   saver.close();
-  const ours = await TurnSaver.fromPath(path);
+  const ours = TurnSaver.fromPath(path);
   const report = await ours.verify();
   assert.deepEqual(report.problems, []);
   const tuple = await ours.getTuple({ configurable: { thread_id: "two" } });
@@ -102,7 +102,7 @@ async function checkValues(rung: Rung, path: string): Promise<void> {
   changed.lc_kwargs["content"] = "changed in place";
   assert.deepEqual(read, messages);
   assert.equal((await ours.turns.list("two")).length, 2 * STEPS);
-  await ours.close();
+  ours.close();
 }
 
 /** A run after the log, or the file, was cut fails. */
@@ -111,7 +111,7 @@ async function checkLooks(rung: Rung, folder: string): Promise<void> {
     const path = join(folder, `cut-${rung}${suffix}.db`);
     const saver = new NaiveSaver(path, rung);
     if (suffix === "") saver.db.pragma("wal_autocheckpoint = 20");
-    const graph = new ChainGraph({ saver, records: true } as never);
+    const graph = new ChainGraph({ saver, records: true });
     await graph.run("whole", messagesOf(3, STEPS));
     truncateSync(`${path}${suffix}`, 8_192);
     await assert.rejects(graph.run("cut", messagesOf(4, STEPS)), /was cut/);
@@ -132,7 +132,7 @@ async function checkFence(rung: Rung, path: string): Promise<void> {
     const inBody = (done: number): void => {
       if (done === 5) beside.exec(statement);
     };
-    const run = new ChainGraph({ saver, records: true, inBody } as never).run("three", messagesOf(5, STEPS));
+    const run = new ChainGraph({ saver, records: true, inBody }).run("three", messagesOf(5, STEPS));
     await assert.rejects(run, at === 0 ? /lease is lost/ : /somebody else has saved/);
     beside.close();
     saver.close();

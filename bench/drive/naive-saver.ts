@@ -203,7 +203,6 @@ export class NaiveSaver extends BaseCheckpointSaver {
     return { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: id } };
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- as the base class declares it
   override async getTuple({ configurable }: RunnableConfig): Promise<CheckpointTuple | undefined> {
     if (this.#tables.has(String(configurable?.["thread_id"]))) throw new Error("this saver runs new threads only");
     return undefined;
