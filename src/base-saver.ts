@@ -18,7 +18,8 @@ import type { Effects } from "./effects/effects";
 import type { SaverEmitter, SaverEvents } from "./events";
 import { Changes, type FollowRequest } from "./follow";
 import { showAs } from "./inspect";
-import { keepInternals } from "./internals";
+import type { Internals } from "./internals";
+import { addReader } from "./known-savers";
 import type { VerifyReport, VerifyRequest } from "./integrity/verify";
 import { listTuples } from "./list";
 import { checkedOptions, type ResolvedOptions } from "./options";
@@ -91,9 +92,11 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
   readonly #writesSaves: WritesSaves;
   readonly #seen: SeenCheckpoints;
   readonly #draining: Draining;
+  readonly #internals: Internals;
   #drained: Promise<DrainReport> | undefined;
 
   static {
+    addReader((value) => (#internals in value ? value.#internals : undefined));
     // LangGraph's base class defines it from checkpoint 1.2 on, so that a saver in a config isn't serialised. Older versions
     // don't.
     Object.defineProperty(this.prototype, "toJSON", { value: () => "[TurnSaver]", configurable: true, writable: true });
@@ -130,10 +133,10 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.#checkpointSaves = parts.checkpointSaves;
     this.#writesSaves = parts.writesSaves;
     this.#seen = parts.seen;
-    keepInternals(this, {
+    this.#internals = {
       readHead: (head, wanted) => readListed(this.#tupleParts(), head, wanted),
       ...internalsFrom(parts, options),
-    });
+    };
     this.#draining = parts.draining;
     if (!options.readOnly) this.#space.tidy();
   }

@@ -1,7 +1,7 @@
 import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import type { GraphDocument } from "./guards/graph-document";
-import { isSaver, knownSavers } from "./known-savers";
+import { keptIn } from "./known-savers";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
@@ -58,17 +58,9 @@ export interface Internals {
   countRewinds(threadId: string, reason: string): Promise<number>;
 }
 
-const INTERNALS = Symbol.for("langgraph-checkpoint-turns.internals");
-
-/** On the saver itself: garbage collection of young objects would keep the values of a WeakMap, and with them every closed saver. */
-export function keepInternals(saver: object, internals: Internals): void {
-  knownSavers.add(saver);
-  Object.defineProperty(saver, INTERNALS, { value: internals });
-}
-
 /** @throws {TurnsError} INVALID_OPTION unless this is a TurnSaver */
 export function internalsOf(saver: object): Internals {
-  const internals = isSaver(saver) ? (saver as { [INTERNALS]: Internals })[INTERNALS] : undefined;
+  const internals = keptIn(saver) as Internals | undefined;
   if (internals !== undefined) return internals;
   throw new TurnsError("INVALID_OPTION", {
     problem: `The saver is ${describe(saver)}. It must be a TurnSaver.`,

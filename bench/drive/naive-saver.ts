@@ -67,7 +67,7 @@ export class NaiveSaver extends BaseCheckpointSaver {
   #step = NaN;
   #awaited: { step: number; comes: () => void; fails: (error: unknown) => void } | undefined;
   #node: { runId: string; turn: Turn } | undefined;
-  /** The Action of a node that has ended, until its writes come. */
+  /** The Action of a node that is done, until its writes come. */
   #action: { turn: Turn; text: string } | undefined;
   #lease: { runId: string; threadId: string } | undefined;
 
