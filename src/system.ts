@@ -1,5 +1,5 @@
 import { uuid5 } from "@langchain/langgraph-checkpoint";
-import { randomUUID } from "node:crypto";
+import * as crypto from "node:crypto";
 
 /** What every id has to be, for messages. */
 export const ID_RULE = "a non-empty string without NUL characters and lone surrogates";
@@ -15,7 +15,7 @@ export function isId(value: unknown): value is string {
 /** A UUID of version 7. Ids that grow with time lie together in an index, so saving one touches few pages. */
 export function newId(): string {
   const time = Date.now().toString(16).padStart(12, "0");
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }
 
 /**
@@ -29,6 +29,13 @@ export function isDerivedId(id: string, from: "__input__" | "__interrupt__", che
     return false; // a checkpoint id that isn't a UUID derives nothing
   }
 }
+
+/** `crypto.hash` takes a third less time, and is missing before Node 20.12. */
+const hash = (crypto as { hash?: typeof crypto.hash }).hash;
+
+/** A digest in one call. */
+export const digest: (algorithm: "sha1" | "sha256", data: string | Buffer, encoding: "base64url" | "hex") => string =
+  hash ?? ((algorithm, data, encoding) => crypto.createHash(algorithm).update(data).digest(encoding));
 
 /** The default of the option `clock`. */
 export function wallClock(): Date {

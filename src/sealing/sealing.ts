@@ -1,5 +1,5 @@
-import * as crypto from "node:crypto";
 import { TurnsError } from "../errors";
+import { digest } from "../system";
 
 /** What identifies a row besides its thread id: table, namespace, checkpoint, channel, version and so on, in a fixed order. */
 export type Identity = readonly (string | number)[];
@@ -113,14 +113,8 @@ function encodePart(part: Part): string {
   });
 }
 
-/** `crypto.hash` takes a third less time, and is missing before Node 20.12. */
-const hash = (crypto as { hash?: typeof crypto.hash }).hash;
-
 /** SHA-256 of the text as UTF-8, 43 characters of base64url. */
-export const sha256: (text: string) => string =
-  hash === undefined
-    ? (text) => crypto.createHash("sha256").update(text, "utf8").digest("base64url")
-    : (text) => hash("sha256", text, "base64url");
+export const sha256 = (text: string): string => digest("sha256", text, "base64url");
 
 /** What a row is called in messages. Its identity holds ids and versions, never contents. */
 export function rowName(threadId: string, identity: Identity): string {

@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import { type Checkpoint, type CheckpointMetadata, TASKS, uuid5 } from "@langchain/langgraph-checkpoint";
 import type { Lease, SawDeletion } from "../store/store";
+import { digest } from "../system";
 import type { AttachedGraph } from "./attached-graph";
 
 const PUSH = "__pregel_push";
@@ -146,11 +146,9 @@ function derive(parts: readonly unknown[], checkpointId: string): string {
   const name = JSON.stringify(parts);
   const namespace = Buffer.from(checkpointId.replaceAll("-", ""), "hex");
   if (namespace.length !== UUID_BYTES) return derivedFromText(name, checkpointId);
-  const bytes = createHash("sha1").update(namespace).update(name).digest();
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x50;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const hex = bytes.toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+  const hex = digest("sha1", Buffer.concat([namespace, Buffer.from(name)]), "hex");
+  const variant = ((Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
 function derivedFromText(name: string, checkpointId: string): string {

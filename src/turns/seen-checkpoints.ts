@@ -220,8 +220,11 @@ export function tells(
   bringsUpdate: boolean,
 ): boolean {
   if (hasCommand || (wasRead && bringsUpdate)) return false;
-  const has = new Set(channels);
-  return Object.keys(input).every((key) => input[key] === undefined || has.has(key));
+  let others: Set<string> | undefined;
+  // Usually both are in the same order.
+  return Object.keys(input).every(
+    (key, at) => channels[at] === key || input[key] === undefined || (others ??= new Set(channels)).has(key),
+  );
 }
 
 /** No id contains this separator. */

@@ -151,15 +151,18 @@ function* manifestOf(
   const manifest = new Map<string, ChannelEntry>();
   const channels = Object.keys(versions);
   const versioned = channels.length;
-  for (const channel of values.keys()) if (!Object.hasOwn(versions, channel)) channels.push(channel);
-  for (let at = 0; at < channels.length; at += 1) {
+  let valued = 0;
+  for (let at = 0; at < channels.length || valued < values.size; at += 1) {
+    // What is left has no version.
+    if (at === versioned) for (const other of values.keys()) if (!Object.hasOwn(versions, other)) channels.push(other);
     const channel = channels[at] as string;
     const version = at < versioned ? versions[channel] : undefined;
     const packed = values.get(channel);
     const before = parent.get(channel);
-    const last = earlier.get(channel);
+    const last = earlier.size === 0 ? undefined : earlier.get(channel);
     let pointer: Pointer | undefined;
     if (packed !== undefined) {
+      valued += 1;
       pointer = carriedOver(packed, before?.pointer, last?.pointer);
       if (pointer?.kind === "list" && packed.kind === "list") placed.set(channel, yield* placeOf(session, key, packed, pointer));
       pointer ??= yield* storeValue(session, key, channel, packed, before?.pointer ?? last?.pointer, placed);
