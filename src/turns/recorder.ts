@@ -115,9 +115,21 @@ export class TurnRecorder {
         const around = this.#lineage.get(parentRunId);
         const graph = around?.graph ?? graphOf(parentRunId ?? runId, false);
         if (around !== undefined) around.graph = graph;
-        const attempt = {
-          ...{ ...task, threadId: graph.threadId, run: graph.run, runId, graph, input: inputs },
-          ...{ calledIn: around?.parentRunId, isPlaced: graph.isMarked, within },
+        const attempt: Attempt = {
+          name: task.name,
+          step: task.step,
+          triggers: task.triggers,
+          path: task.path,
+          nodeNs: task.nodeNs,
+          nodeTaskId: task.nodeTaskId,
+          threadId: graph.threadId,
+          run: graph.run,
+          runId,
+          graph,
+          input: inputs,
+          calledIn: around?.parentRunId,
+          isPlaced: graph.isMarked,
+          within,
         };
         known.attempt = attempt;
         this.#attempts.set(runId, attempt);

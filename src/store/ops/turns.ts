@@ -28,12 +28,14 @@ export function* insertThought(session: Session, thought: NewThought): Program<T
   if (!origin.proven) key.facts.hasStrayTurns = true;
   const attempts = (yield* turnsOf(session, key, nodeTaskId)).filter(({ turnType }) => turnType === "Thought").length;
   const graph = yield* graphSeq(session, key, thought.graph);
+  const { serializedState, stateFormat } = yield* contentOf(session, key, thought.state);
   return insertTurn(key, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
-    ...(yield* contentOf(session, key, thought.state)),
+    serializedState,
+    stateFormat,
     taskId: task.taskId,
     createdAt: thought.createdAt,
     seq: key.nextSeq(),
@@ -130,12 +132,14 @@ export function* insertAction(session: Session, action: NewAction): Program<Turn
   if (thought === undefined) key.facts.hasStrayTurns = true;
   const { taskId, graphId } = thought ?? (yield* claimTask(session, key, action.claim, action.createdAt));
   const graph = thought === undefined ? yield* graphSeq(session, key, action.graph) : thought.graph;
+  const { serializedState, stateFormat } = yield* contentOf(session, key, updateOf(action.update));
   return insertTurn(key, {
     id: action.id,
     graphId,
     nodeName: action.nodeName,
     turnType: "Action",
-    ...(yield* contentOf(session, key, updateOf(action.update))),
+    serializedState,
+    stateFormat,
     taskId,
     createdAt: action.createdAt,
     seq: key.nextSeq(),
