@@ -38,8 +38,8 @@ export interface Dialect {
   readonly clock: string | undefined;
   /** SQL: the rows of a list of texts that a parameter binds as JSON, each in the column `value`. */
   readonly texts: (parameter: string) => string;
-  /** SQL: the JSON texts of a column, with a comma between two; may be bytes in the encoding of the database (`jsonText`). */
-  readonly joined: (column: string) => string;
+  /** SQL: the JSON texts of a column as one JSON list; may be bytes in the encoding of the database (`jsonText`). */
+  readonly listed: (column: string) => string;
   /** SQL: whether a column holds bytes, or a text in which another is found. */
   readonly holds: (column: string, text: string) => string;
   /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */

@@ -85,7 +85,7 @@ export type ListPointer = Extract<Pointer, { kind: "list" }>;
 export type StoredValue =
   /** Text is undefined if the reader knows the chunk of that address. */
   | { kind: "text"; address: string | undefined; text: string | undefined }
-  /** `stretches` have the elements from `from` on, joined by commas; usually there is one. */
+  /** `stretches` have the elements from `from` on, as JSON lists; usually there is one. */
   | {
       kind: "list";
       list: number;

@@ -98,10 +98,13 @@ export class KnownList {
     return this.#text.slice(index === 0 ? 0 : this.#endAt(index - 1) + 1, this.#endAt(index));
   }
 
-  /** The first elements, made from their text. The next value to compare usually holds the same strings. */
-  valuesUpTo(length: number): unknown[] {
+  /**
+   * The first elements, made from their text. The next value to compare usually holds the same strings.
+   * @param json their text as a JSON list, if the caller has it: joining a long one takes as long as parsing it
+   */
+  valuesUpTo(length: number, json = `[${this.textUpTo(length)}]`): unknown[] {
     this.#adopted = 0;
-    return decode(`[${this.textUpTo(length)}]`) as unknown[];
+    return decode(json) as unknown[];
   }
 
   /** How many elements a value still begins with, up to a limit. */
@@ -196,6 +199,9 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 
+/** In characters. */
+const COPIED_MAX = 4_096;
+
 /**
  * SHA-256 over the texts of a list's elements, in order and each followed by a comma: two lists with one digest are equal. The
  * hash is running, so a list that grew costs only its new elements.
@@ -209,7 +215,11 @@ export function newDigest(): RunningDigest {
 /** The digest of a list with more elements appended; the given digest stays unchanged. */
 export function extended(digest: RunningDigest, texts: readonly string[]): RunningDigest {
   const next = digest.copy();
-  for (const text of texts) next.update(`${text},`);
+  for (const text of texts) {
+    // Joined, a long text would be copied.
+    if (text.length < COPIED_MAX) next.update(`${text},`);
+    else next.update(text).update(",");
+  }
   return next;
 }
 

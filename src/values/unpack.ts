@@ -95,7 +95,9 @@ function counted(address: string, text: () => string, { course, threadId }: Unpa
 function unpackList(stored: StoredList, channel: KnownChannel | undefined, unpacking: Unpacking): unknown[] {
   if (lengthOf(stored.stretches) > REMEMBERED_LIST_MAX) return unpackLongList(stored, unpacking);
   const list = listOf(stored, unpacking);
-  const values = list.valuesUpTo(stored.length);
+  const [only, ...others] = stored.stretches;
+  const isWhole = stored.from === 0 && others.length === 0;
+  const values = list.valuesUpTo(stored.length, isWhole ? only : undefined);
   if (values.length !== stored.length) throw altered(stored, unpacking.threadId);
   if (channel !== undefined) rememberRead(stored, channel, list, unpacking, values);
   return values;
@@ -120,9 +122,10 @@ function rememberRead(
 function unpackLongList(stored: StoredList, { threadId, memory }: Unpacking): unknown[] {
   memory.forgetList(stored.list);
   if (stored.from > 0) throw new StaleMemory(String(stored.list));
-  if (finished(extended(newDigest(), stored.stretches), memory.address) !== stored.digest) throw altered(stored, threadId);
+  if (finished(extended(newDigest(), stored.stretches.map(elementsIn)), memory.address) !== stored.digest)
+    throw altered(stored, threadId);
   const values: unknown[] = [];
-  for (const stretch of stored.stretches) for (const value of decode(`[${stretch}]`) as unknown[]) values.push(value);
+  for (const stretch of stored.stretches) for (const value of decode(stretch) as unknown[]) values.push(value);
   return values;
 }
 
@@ -134,17 +137,23 @@ function listOf(stored: StoredList, unpacking: Unpacking): KnownList {
   if (known !== undefined && stored.from >= stored.length) return known;
   const before = known === undefined ? newDigest() : known.digest;
   if (before === undefined || (known !== undefined && known.length !== stored.from)) throw new StaleMemory(String(stored.list));
-  const digest = extended(before, stored.stretches);
+  const stretches = stored.stretches.map(elementsIn);
+  const digest = extended(before, stretches);
   if (finished(digest, memory.address) !== stored.digest) {
     memory.forgetList(stored.list);
     if (known !== undefined) throw new StaleMemory(String(stored.list));
     throw altered(stored, unpacking.threadId);
   }
-  const text = [...(known === undefined ? [] : [known.textUpTo(stored.from)]), ...stored.stretches].join(",");
+  const text = [...(known === undefined ? [] : [known.textUpTo(stored.from)]), ...stretches].join(",");
   const list = new KnownList(stored.segments ?? known?.segments ?? [], text, stored.length, digest);
   list.confirm(stored.length, stored.digest);
-  memory.addList(list, lengthOf(stored.stretches));
+  memory.addList(list, lengthOf(stretches));
   return list;
+}
+
+/** The elements of a JSON list, joined by commas. */
+function elementsIn(json: string): string {
+  return json.slice(1, -1);
 }
 
 function overgrown(threadId: string, found: string): TurnsError {

@@ -153,11 +153,11 @@ const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 const BODIES = `SELECT c.body FROM ${ITEMS}`;
 /** One long text is far cheaper than many rows. */
-const JOINED = textFor(
-  ({ joined }) => `SELECT count(*), ${joined("body")} FROM (SELECT c.body AS body FROM ${ITEMS}) AS stretch`,
+const LISTED = textFor(
+  ({ listed }) => `SELECT count(*), ${listed("body")} FROM (SELECT c.body AS body FROM ${ITEMS}) AS stretch`,
 );
-/** How many elements are joined at once, because texts have a maximum length. */
-const JOINED_MAX = 4_096;
+/** How many elements are read at once, because texts have a maximum length. */
+const READ_MAX = 4_096;
 const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
 const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
 
@@ -263,10 +263,10 @@ export function* readList(
   let found = 0;
   const segments = yield* segmentsOf(session, key, pointer);
   for (const { list, from: start, upto } of segments) {
-    for (let at = Math.max(start, from); at < upto; at += JOINED_MAX) {
-      for (const stretch of yield* readStretches(session, key, list, at, Math.min(at + JOINED_MAX, upto))) {
+    for (let at = Math.max(start, from); at < upto; at += READ_MAX) {
+      for (const stretch of yield* readStretches(session, key, list, at, Math.min(at + READ_MAX, upto))) {
         found += stretch.length;
-        if (stretch.length > 0) stretches.push(stretch.text);
+        if (stretch.length > 0) stretches.push(stretch.json);
       }
     }
   }
@@ -274,12 +274,12 @@ export function* readList(
   return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, stretches };
 }
 
-type Joined = string | Uint8Array | null;
+type Json = string | Uint8Array;
 
 /** JSON has no NUL, so in bytes one of the first two tells UTF-16: a handle that a caller brings may have made such a file. */
-function jsonText(joined: Joined): string {
-  if (!(joined instanceof Uint8Array)) return joined ?? "";
-  const bytes = Buffer.from(joined.buffer, joined.byteOffset, joined.byteLength);
+function jsonText(json: Json): string {
+  if (typeof json === "string") return json;
+  const bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
   const hasPairs = bytes.length % 2 === 0;
   if (hasPairs && bytes[0] === 0) return bytes.swap16().toString("utf16le");
   if (hasPairs && bytes[1] === 0) return bytes.toString("utf16le");
@@ -288,7 +288,8 @@ function jsonText(joined: Joined): string {
 
 interface Stretch {
   length: number;
-  text: string;
+  /** Its elements as a JSON list. */
+  json: string;
 }
 
 /** Texts have a maximum length, in SQLite and in JavaScript. A longer stretch is read in two halves. */
@@ -312,13 +313,13 @@ function isTooLong(error: unknown): boolean {
 
 function* readStretch(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch> {
   if (!session.sealing.encrypted) {
-    const [[length, joined] = [0, null]] = yield* session.rows<[number, Joined]>(JOINED(session), list, from, upto);
-    return { length, text: jsonText(joined) };
+    const [[length, json] = [0, null]] = yield* session.rows<[number, Json | null]>(LISTED(session), list, from, upto);
+    return { length, json: jsonText(json ?? "[]") };
   }
   const bodies = (yield* session.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>
     openBody(session, key.threadId, body),
   );
-  return { length: bodies.length, text: bodies.join(",") };
+  return { length: bodies.length, json: `[${bodies.join(",")}]` };
 }
 
 /** The lists that a list consists of, from its first element on. `upto` is the end of each stretch. */

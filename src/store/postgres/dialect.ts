@@ -30,7 +30,7 @@ export function postgresDialect(schema: string): Dialect {
     takeNumber: `SELECT nextval('${numbers}') AS value`,
     clock: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
     // The order is that of the subquery which gives the rows.
-    joined: (column) => `string_agg(${column}, ',')`,
+    listed: (column) => `'[' || string_agg(${column}, ',') || ']'`,
     // Bytes are marked: see values.ts.
     holds: (column, text) => `(starts_with(${column}, chr(1) || chr(4)) OR strpos(${column}, ${text}) > 0)`,
     version: (manifest, channel) =>
