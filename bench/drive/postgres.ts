@@ -52,7 +52,11 @@ async function benchOn(url: string, which: string, stop: () => Promise<void>): P
       return (await client.query<{ bytes: number }>(size, [schemaOf(id)])).rows[0]?.bytes ?? 0;
     },
     end: async () => {
-      for (const id of [OFFICIAL, OURS]) await client.query(`DROP SCHEMA IF EXISTS ${schemaOf(id)} CASCADE`);
+      const made = await client.query<{ name: string }>(
+        "SELECT nspname AS name FROM pg_namespace WHERE starts_with(nspname, $1)",
+        [schemaOf("")],
+      );
+      for (const { name } of made.rows) await client.query(`DROP SCHEMA ${name} CASCADE`);
       await client.end();
       await stop();
     },

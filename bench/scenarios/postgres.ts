@@ -1,6 +1,7 @@
 import { PostgresProxy } from "../../__tests__/support/postgres/proxy";
-import { OFFICIAL, OURS } from "../drive/contenders";
+import { type Contender, OFFICIAL, OURS } from "../drive/contenders";
 import { type Bench, postgresContenders, postgresServer } from "../drive/postgres";
+import { Replay } from "../drive/postgres-replay";
 import { PAIR, Script } from "../drive/script";
 import { overSlowNetwork } from "../drive/slow-network";
 import { Thread } from "../drive/thread";
@@ -12,6 +13,8 @@ import type { Result, Scenario } from "./scenario";
 export const POSTGRES = "postgres";
 const ROUND_TRIP_MS = 2;
 const AT_ONCE = 32;
+/** Connections of a saver. */
+const POOL = 10;
 export const stepAt = (messages: number): string => `${messages.toLocaleString("en")} messages, whole step`;
 export const STEP_FAR = `10 messages, whole step, ${ROUND_TRIP_MS} ms to the server and back`;
 export const STEP_AT_ONCE = `${AT_ONCE} threads at once, per step`;
@@ -19,6 +22,18 @@ const NO_DISK = "without waiting for the disk";
 export const getAt = (messages: number): string => `${messages.toLocaleString("en")} messages, getTuple`;
 export const listAt = (messages: number): string => `${messages.toLocaleString("en")} messages, list of 20`;
 export const ROUND_TRIPS = "round trips per step";
+
+/** No saver: what ours sends, sent again. */
+const FLOOR: Contender = {
+  id: "floor",
+  name: "the same bytes, without a saver",
+  role: "ours",
+  records: true,
+  hasFile: false,
+  reopens: false,
+  open: async () => Promise.reject(new Error("there is no saver to open")),
+  close: async () => undefined,
+};
 
 /** The savers on PostgreSQL, by turns on one server. */
 export const postgres: Scenario = {
@@ -31,7 +46,7 @@ export const postgres: Scenario = {
     if (typeof bench === "string")
       return { name: POSTGRES, title, contenders: [], samples, facts: {}, notes: [], absent: [bench] };
     try {
-      const contenders = postgresContenders(bench, bench.url);
+      const contenders = [...postgresContenders(bench, bench.url), FLOOR];
       await countTrips(bench, samples);
       // New code is slow: these threads are for warming up.
       await conversations(bench, bench.url, { messages: 10, measured: 5, threads: quick ? 5 : 60 }, new Samples());
@@ -40,10 +55,13 @@ export const postgres: Scenario = {
       const far = await overSlowNetwork(bench.url, ROUND_TRIP_MS);
       try {
         await conversations(bench, far.url, { messages: 10, measured: 5, threads: quick ? 2 : 10 }, samples, STEP_FAR);
+        const replay = await Replay.of(bench, { messages: 10, measured: 5, threads: quick ? 2 : 10, lanes: 1 });
+        for (const { clock } of await replay.inOrder(far.url)) samples.add(STEP_FAR, FLOOR.id, clock);
       } finally {
         far.end();
       }
       for (let round = 0; round < (quick ? 1 : 3); round += 1) await atOnce(bench, quick ? 5 : 15, samples);
+      await floors(bench, quick, samples);
       if (!quick) {
         const before = await sizes(bench);
         await conversations(bench, bench.url, { messages: 1_000, measured: 30, threads: 1 }, samples);
@@ -58,6 +76,7 @@ export const postgres: Scenario = {
         `A commit waits for the disk (synchronous_commit on), except where it says "${NO_DISK}": there, the server has fsync off.`,
         `A server ${ROUND_TRIP_MS} ms away is the same one behind a proxy that delays both directions.`,
         `${AT_ONCE} threads at once: all in one process with one saver. Per step means the whole time divided by all steps.`,
+        `"${FLOOR.name}": what PostgresTurnSaver sends for such steps, recorded and sent again to new tables of the same form. No saver with this layout can be faster.`,
         "Round trips are counted by a proxy: how often the saver waits for the server. Those of calls that overlap count each.",
       ];
       return { name: POSTGRES, title, contenders, samples, facts: {}, notes, absent };
@@ -66,6 +85,22 @@ export const postgres: Scenario = {
     }
   },
 };
+
+/** What is sent for the same steps, sent again. */
+async function floors(bench: Bench, quick: boolean, samples: Samples): Promise<void> {
+  for (const [messages, measured, threads] of quick
+    ? [[10, 5, 8] as const, [100, 20, 1] as const]
+    : [[10, 5, 40] as const, [100, 20, 3] as const]) {
+    const replay = await Replay.of(bench, { messages, measured, threads, lanes: 1 });
+    for (const { clock, cpu } of await replay.inOrder(bench.url)) {
+      samples.add(stepAt(messages), FLOOR.id, clock);
+      samples.add(`${stepAt(messages)}, processor time of the client`, FLOOR.id, cpu);
+    }
+  }
+  const steps = quick ? 5 : 15;
+  const together = await Replay.of(bench, { messages: steps, measured: steps, threads: AT_ONCE, lanes: POOL });
+  for (let round = 0; round < (quick ? 1 : 3); round += 1) samples.add(STEP_AT_ONCE, FLOOR.id, await together.atOnce(bench.url));
+}
 
 async function opened(bench: Bench, url: string) {
   const contenders = postgresContenders(bench, url);
