@@ -56,7 +56,7 @@ export class Replay {
     this.#turns = turns;
   }
 
-  /** Runs the conversations of a course, and keeps what the saver sends. All threads begin before the first one goes on. */
+  /** Runs the conversations of a course, and keeps what the saver sends. All threads begin before the first one continues. */
   static async of(bench: Bench, { messages, measured, threads, lanes }: Course): Promise<Replay> {
     const schema = await newSchema(bench);
     const sent: Sent[] = [];
