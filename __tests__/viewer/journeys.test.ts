@@ -149,7 +149,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await page.keyboard.type("monday");
     await press(page, "Enter");
     await until("the plan of monday", async () => place(page)["task"] === "monday");
-    await see(page, /Goes: 2 tasks \(tuesday, wednesday\)/, ".plan-card");
+    await see(page, /Deletes 2 tasks \(tuesday and wednesday\)/, ".plan-card");
     await clean(page);
     await tabTo(page, /^Rewind …$/);
     await press(page, "Enter");

@@ -33,9 +33,9 @@ const THREAD_COLUMNS: readonly Column<ThreadLine>[] = [
   { title: "AT", value: at, shrinks: 8, optional: 1 },
 ];
 
-function at({ inFlight, waiting, inDoubt }: ThreadLine): string {
+function at({ inFlight, failed, waiting, inDoubt }: ThreadLine): string {
   const parts = [
-    inFlight.length > 0 && inFlight.join(", "),
+    [...inFlight, ...failed].join(", "),
     waiting > 0 && plural(waiting, "question"),
     inDoubt > 0 && `${plural(inDoubt, "effect")} in doubt`,
   ];
