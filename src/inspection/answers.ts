@@ -256,7 +256,7 @@ export function rewindSentence(threadId: string, preview: RewindPreview | null, 
     ...(removed.effects > 0 ? [plural(removed.effects, "effect")] : []),
   ];
   const text = [
-    counts !== null && `Deletes ${what}: ${counts.join(", ")}. Can be taken back.`,
+    counts !== null && tasks.length > 0 && `Deletes ${what}: ${counts.join(", ")}. Can be taken back.`,
     without.length > 0 && `Without an undo: ${listed(once(without.map(({ name }) => name)))}.`,
     doubt.length > 0 && `In doubt: ${listed(once(doubt.map(({ name }) => name)))}.`,
   ];

@@ -74,11 +74,12 @@ export function App(): VNode {
     if (found !== undefined) go({ turn: String(found.number), near: undefined }, "replace");
   }, [threadId, place.turn, place.near, bars.length]);
 
-  // What was just resumed is followed, as long as the newest turn is looked at.
+  // What was just resumed is followed, as long as the newest turn is looked at. What was just rewound is left.
   const newest = bars.at(-1)?.number;
   const newestBefore = useRef(newest);
   useEffect(() => {
-    if (outcome.get()?.running === true && place.turn === String(newestBefore.current)) go({ turn: String(newest) }, "replace");
+    const isLeft = outcome.get()?.running ? place.turn === String(newestBefore.current) : Number(place.turn) > Number(newest);
+    if (outcome.get() !== undefined && isLeft) go({ turn: String(newest) }, "replace");
     newestBefore.current = newest;
   }, [newest]);
 

@@ -4,7 +4,6 @@ import { ofThread } from "../addresses";
 import type { Done, Since } from "../api";
 import { ask, type Problem, tell } from "./ask";
 import { refresh, say } from "./live";
-import { go } from "./place";
 import { server } from "./server";
 import { store } from "./store";
 import { LongText, Text } from "./text";
@@ -111,8 +110,6 @@ export function Change({
     try {
       const done = await tell<Done>(address, { ...rest, confirm: typed });
       outcome.set(done);
-      // The turn on the screen may have been removed.
-      if (verb === "Rewind") go({ turn: undefined, with: undefined }, "replace");
       say(done.headline);
       refresh();
       close();

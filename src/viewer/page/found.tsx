@@ -39,7 +39,7 @@ export function Found(): VNode {
             {data.matches.length > 0
               ? `Found in ${plural(data.matches.length, "place")}.`
               : data.stopped === null
-                ? "Found in no thread, node, state, message or effect."
+                ? "Found nowhere."
                 : "Found nowhere so far."}{" "}
             {notLookedAt(data)}
             {here !== undefined && here.stopped !== null && "The thread on the screen wasn't searched to its end either. "}

@@ -153,7 +153,9 @@ export function Command({ of: command }: { of: string }): VNode {
         </code>
         <Copy text={of} />
       </span>
-      {of.includes("MODULE#EXPORT") && <small>MODULE#EXPORT: your graph's file and its export, ./agent.ts#graph</small>}
+      {of.includes("MODULE#EXPORT") && (
+        <small class="module">MODULE#EXPORT: your graph's file and its export, ./agent.ts#graph</small>
+      )}
     </>
   );
 }
