@@ -162,7 +162,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await clean(page);
     await tabTo(page, /^Rewind …$/);
     await press(page, "Enter");
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("nightly-report");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
@@ -175,7 +175,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await tabTo(page, /^Take back …$/);
     await press(page, "Enter");
     await see(page, "Take back the rewind to monday", "dialog");
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("nightly-report");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
@@ -195,7 +195,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await page.keyboard.type("yes");
     await see(page, 'the text "yes"', "dialog");
     await clean(page);
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("invoice-2217");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
@@ -218,7 +218,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await tabTo(page, /^Its receipt/);
     await page.keyboard.type("no. 5");
     await clean(page);
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("lighthouse");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
