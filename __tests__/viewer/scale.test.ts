@@ -1,3 +1,4 @@
+/* eslint-disable no-restricted-imports -- src/testing-internal.ts may not know the page, which is built apart */
 import type { TimelineTask } from "../../src/viewer/api";
 import { scaleOf } from "../../src/viewer/page/scale";
 
