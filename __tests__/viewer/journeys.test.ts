@@ -79,6 +79,8 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     // A command that is copied works in the folder where the page was started, on the database that it was started with.
     await see(page, `turns ${file} resume lighthouse --graph MODULE#EXPORT`, ".answers");
     await see(page, "MODULE#EXPORT: your graph's file and its export", ".answers");
+    await tabTo(page, /^To do it from this page$/);
+    await press(page, "Enter");
     await see(page, `turns ${file} web --write --graph MODULE#EXPORT`, ".answers");
     // What isn't in sight scrolls in its pane, never the page.
     expect(await page.evaluate("document.documentElement.scrollHeight <= innerHeight")).toBe(true);

@@ -89,6 +89,9 @@ test("S10.2 a question is answered, and the thread runs to its end", async () =>
   await until("asks", "finished");
   const { channels } = await world.get("/api/threads/asks/state?channel=note");
   expect(channels).toMatchObject([{ channel: "note", value: "answered yes" }]);
+  // The node ran twice, and nothing failed.
+  const [task] = (await world.get("/api/threads/asks/timeline")).tasks;
+  expect([task.retries, task.words]).toEqual([0, expect.not.stringContaining("retry")]);
 });
 
 test("S10.2 an answer to a question that nobody asked is refused, and changes nothing", async () => {

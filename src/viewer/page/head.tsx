@@ -75,10 +75,10 @@ export function Head({ thread }: { thread: Thread }): VNode {
             </button>
           )}
           {(canResume || report.questions.length > 0) && start !== null && (
-            <>
-              <small>To do it here, start it like this:</small>
+            <details>
+              <summary>To do it from this page</summary>
               <Command of={start} />
-            </>
+            </details>
           )}
         </Card>
         <Card question="What would a rewind undo?" sentence={answers.rewind}>
