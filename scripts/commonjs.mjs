@@ -48,9 +48,10 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
   // Classes keep their names, which errors show. Functions don't: their names would be 2 % of the package, and the ES modules have them.
   const names = { keep_fnames: false, keep_classnames: true };
   const { code: twin = "" } = await minify(renamed, {
-    compress: { ecma: 2020, passes: 2, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+    ecma: 2020,
+    compress: { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
     mangle: { toplevel: true, ...names },
-    format: { max_line_len: 240 },
+    format: { max_line_len: 320 },
   });
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }

@@ -55,17 +55,18 @@ await Promise.all((await readdir(DIST)).filter((file) => /\.js(\.map)?$/.test(fi
 const keepsNames = { keep_fnames: true, keep_classnames: true };
 const shorterLocals = {
   name: "shorter-locals",
-  // Node prints the line that threw.
+  // Node prints the line that threw. The program catches what its commands throw.
   renderChunk: (code, { name }) => {
     const isProgram = PROGRAMS.includes(name);
     const names = isProgram ? {} : keepsNames;
     return minify(code, {
       module: true,
-      compress: isProgram ? true : { ecma: 2020, passes: 2, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+      ecma: 2020,
+      compress: isProgram ? { passes: 3 } : { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
       mangle: { toplevel: true, ...names },
       ...names,
       sourceMap: true,
-      format: { max_line_len: 240 },
+      format: { max_line_len: isProgram ? 1_000 : 320 },
     });
   },
 };

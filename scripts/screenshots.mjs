@@ -15,7 +15,7 @@ import { chromium } from "playwright-core";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const images = path.join(root, "docs", "images");
 const MOST_BYTES = 150 * 1_024;
-const TSX = ["--import", "tsx"];
+const TSX = ["--import", import.meta.resolve("tsx")];
 
 /** What is shown: the name of the picture, and the address. */
 const SHOTS = [
@@ -34,7 +34,7 @@ let browser;
 try {
   node(path.join(root, "scripts", "viewer.mjs"));
   node(...TSX, path.join(root, "examples", "lighthouse", "run.ts"), file);
-  server = spawn(process.execPath, [...TSX, path.join(root, "src", "cli", "index.ts"), "--db", file, "web"], { cwd: root, env });
+  server = spawn(process.execPath, [...TSX, path.join(root, "src", "cli", "index.ts"), "agent.db", "web"], { cwd: work, env });
   const link = await new Promise((resolve, reject) => {
     server.stdout.once("data", (text) => resolve(String(text).trim()));
     server.once("exit", (code) => reject(new Error(`turns web ended with ${code}`)));

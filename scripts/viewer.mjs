@@ -73,8 +73,11 @@ await build({
   logLevel: "warning",
 });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(path.join(source, name), path.join(target, name));
+const css = path.join(target, "page.css");
+// esbuild leaves the values of variables as they are.
+writeFileSync(css, readFileSync(css, "utf8").replaceAll(/(?<=--[\w-]+:) | (?=#\w+\))/g, ""));
 for (const name of [...Object.keys(CONTAINED), "page.css"]) {
   const file = path.join(target, name);
-  writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
+  writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9, memLevel: 9 }));
   rmSync(file);
 }

@@ -238,6 +238,41 @@ describe("each command", () => {
     if (!ON_POSTGRES) expect(unnamed.stdout).toContain("\n  turns effects --in-doubt  1 effect");
   });
 
+  test("S10.1 a command names the database rather than say why, if there isn't room for both; started by npx, it begins so", async () => {
+    const env = { npm_lifecycle_event: "npx", npm_lifecycle_script: "'turns'" };
+    const width = (await turns(["--table"], { env: { COLUMNS: "400" } })).stdout
+      .split("\n")
+      .find((line) => line.includes("effects --in-doubt"))?.length;
+    const { stdout } = await turns(["--table"], { env: { COLUMNS: String((width ?? 0) - 1) } });
+    expect(stdout).toMatch(/\n {2}turns \S.* effects --in-doubt\n/);
+    const byNpx = await turns(["status", "killed", "--table"], { env: { ...env, COLUMNS: "400" } });
+    expect(byNpx.stdout).toMatch(/\n {2}npx turns \S.* resume killed --graph MODULE#EXPORT\n/);
+    const other = await turns(["status", "killed", "--table"], {
+      env: { ...env, npm_lifecycle_script: "'jest'", COLUMNS: "400" },
+    });
+    expect(other.stdout).not.toContain("npx");
+  });
+
+  test("S10.1 a failed thread says in the list of threads which node failed", async () => {
+    expect(await shown(["threads"], 80)).toMatch(/\nfailed {2,}failed .* charge\n/);
+    expect((await json("threads", ["--search", "failed"])).threads).toMatchObject([{ threadId: "failed", failed: ["charge"] }]);
+  });
+
+  test("S10.1 before an effect is settled, the plan says by which key to look, what it was called with, and what lacks", async () => {
+    const [{ id, key }] = (await json("effects", [])).effects;
+    const plan = await shown(["effect", "resolve", id, "done"], 80);
+    expect(plan).toContain(`Look first: with the receiver, by its key ${key}.`);
+    const charged = (await json("effects", ["finished"])).effects.find(({ name }: { name: string }) => name === "cli-charge");
+    expect(await shown(["effect", "resolve", charged.id, "done"], 80)).toMatch(/\nIt was called with \{.*\}\.\n/);
+    expect(plan).toContain("add --result JSON");
+    expect(await shown(["effect", "resolve", id, "not-done"], 80)).not.toContain("--result");
+  });
+
+  test("S10.1 grep tells a text once, not again for the writes and the state that have it", async () => {
+    const { matches } = await json("grep", ["card declined"]);
+    expect(matches).toMatchObject([{ threadId: "failed", kind: "turn", near: "charge" }]);
+  });
+
   test("S10.1 a command that needs your graph leaves its place open, and a line says what goes there", async () => {
     const note = "MODULE#EXPORT  your graph's file and its export: ./agent.ts#graph";
     const commands: readonly (readonly [string[], string])[] = [

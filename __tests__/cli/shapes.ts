@@ -47,7 +47,7 @@ const state = z.enum(THREAD_STATES as [string, ...string[]]) as z.ZodType<(typeo
 const tokens = object({ input: count, output: count, cached: count, reasoning: count });
 const threadLine = object({
   ...{ threadId: text, state, createdAt: time, lastAt: time, checkpoints: count, turns: count, effects: count },
-  ...{ inFlight: list(text), waiting: count, inDoubt: count },
+  ...{ inFlight: list(text), failed: list(text), waiting: count, inDoubt: count },
 });
 const question = object({ threadId: text, id: maybe, value: json, node: text, nodeTaskId: text, askedAt: time.nullable() });
 const settler = z.enum(["probe", "key", "rewind", "maybe-probe", "person"]);

@@ -9,6 +9,7 @@ import {
   closeBrowser,
   type Colours,
   copyOf,
+  focused,
   LIGHTHOUSE,
   lighthouse,
   loggedErrors,
@@ -65,7 +66,7 @@ const clean = async (page: Page): Promise<void> => expect(await violations(page)
 
 describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours, by keyboard", (colours) => {
   it("S10.2 tells of a crashed agent what it did, what is in flight, and what is in doubt", async () => {
-    const { page } = await opened(colours);
+    const { page, file } = await opened(colours);
     // What needs somebody is shown at once.
     await see(page, "work_b, since", ".answers");
     await see(page, /Finished 3 tasks/, ".answers");
@@ -75,7 +76,12 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await see(page, "in doubt", "aside .effect");
     // Without the graph nobody knows whether the letter has a probe: the plan of a resume tells.
     await see(page, "Yes, if a probe settles letter", ".answers");
-    await see(page, "turns resume lighthouse --graph MODULE#EXPORT", ".answers");
+    // A command that is copied works in the folder where the page was started, on the database that it was started with.
+    await see(page, `turns ${file} resume lighthouse --graph MODULE#EXPORT`, ".answers");
+    await see(page, "MODULE#EXPORT: your graph's file and its export", ".answers");
+    await tabTo(page, /^To do it from this page$/);
+    await press(page, "Enter");
+    await see(page, `turns ${file} web --write --graph MODULE#EXPORT`, ".answers");
     // What isn't in sight scrolls in its pane, never the page.
     expect(await page.evaluate("document.documentElement.scrollHeight <= innerHeight")).toBe(true);
     await clean(page);
@@ -93,8 +99,8 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await press(page, "Enter");
     await see(page, "To confirm, type the thread's id", "dialog");
     await clean(page);
-    // Without the thread's id nothing happens.
-    await tabTo(page, /To confirm/);
+    // What is typed goes into the field at once. Without the thread's id nothing happens.
+    expect(await focused(page)).toMatch(/^To confirm/);
     await page.keyboard.type("light");
     await press(page, "Enter");
     await see(page, "Type the id of the thread exactly", "dialog");
@@ -122,8 +128,13 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await press(page, "Enter");
     await see(page, /^Found in/, "main");
     await clean(page);
+    // A text is told once: by the turn that returned it, not again by the state that has it since.
+    expect(await page.locator(".match", { hasText: "sources differ on its height" }).count()).toBe(1);
     await tabTo(page, /sources differ on its height/);
     await press(page, "Enter");
+    await see(page, "review", "aside h2");
+    await see(page, "37 m and 42 m", "aside .panel");
+    await press(page, "2");
     await see(page, "State", "aside [aria-selected=true]");
     // The channel's history leads to the turn that wrote it.
     await tabTo(page, /^Who wrote it\? messages$/);
@@ -149,22 +160,24 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await page.keyboard.type("monday");
     await press(page, "Enter");
     await until("the plan of monday", async () => place(page)["task"] === "monday");
-    await see(page, /Goes: 2 tasks \(tuesday, wednesday\)/, ".plan-card");
+    await see(page, /Deletes 2 tasks \(tuesday and wednesday\)/, ".plan-card");
     await clean(page);
     await tabTo(page, /^Rewind …$/);
     await press(page, "Enter");
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("nightly-report");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
     await see(page, "1 task", "main .title");
+    // The turn that was on the screen is gone, and that is no error.
+    await see(page, "write", "aside h2");
     // The rewind that was done before has no button any more: the new one comes first.
     await see(page, "before the later one", '[aria-label="Rewind to tuesday"]');
     await clean(page);
     await tabTo(page, /^Take back …$/);
     await press(page, "Enter");
     await see(page, "Take back the rewind to monday", "dialog");
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("nightly-report");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
@@ -184,7 +197,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await page.keyboard.type("yes");
     await see(page, 'the text "yes"', "dialog");
     await clean(page);
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("invoice-2217");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });
@@ -207,7 +220,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await tabTo(page, /^Its receipt/);
     await page.keyboard.type("no. 5");
     await clean(page);
-    await tabTo(page, /To confirm/);
+    await tabTo(page, /^To confirm/);
     await page.keyboard.type("lighthouse");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });

@@ -35,7 +35,7 @@ function graphOn(saver: TurnSaver) {
     })
     .addNode("wait", async ({ total }) => {
       if (total === 500) await new Promise<void>((resolve) => (release = resolve));
-      if (total === 600) throw new Error("no stock");
+      if (total === 60 || total === 600) throw new Error("no stock");
       return {};
     })
     .addEdge(START, "pay")
@@ -89,6 +89,9 @@ test("S10.2 a question is answered, and the thread runs to its end", async () =>
   await until("asks", "finished");
   const { channels } = await world.get("/api/threads/asks/state?channel=note");
   expect(channels).toMatchObject([{ channel: "note", value: "answered yes" }]);
+  // The node ran twice, and nothing failed.
+  const [task] = (await world.get("/api/threads/asks/timeline")).tasks;
+  expect([task.retries, task.words]).toEqual([0, expect.not.stringContaining("retry")]);
 });
 
 test("S10.2 an answer to a question that nobody asked is refused, and changes nothing", async () => {
@@ -184,6 +187,29 @@ test("S10.2 without a graph nothing runs, and the answer says how to start it", 
   }
 });
 
+test("S10.2 a graph with none of a thread's nodes isn't offered to resume it, and the page says how it's started with one", async () => {
+  await run("foreign", "first", 60).catch(() => undefined);
+  const own = await world.get("/api/threads/foreign");
+  expect([own.start, own.answers.resume.command]).toEqual([null, "turns resume foreign --graph ./agent.ts#graph --yes"]);
+  const other = new StateGraph(Order)
+    .addNode("other", () => ({}))
+    .addEdge(START, "other")
+    .addEdge("other", END);
+  const graph = { runner: new GraphRunner(other.compile({ checkpointer: saver })) as never, name: "./other.ts" };
+  const foreign = await viewing(saver, { write: true, graph });
+  for (const [served, start] of [
+    [foreign, "turns web --write --graph 'MODULE#EXPORT'"],
+    [withoutGraph, "turns web --write --graph 'MODULE#EXPORT'"],
+  ] as const) {
+    const told = await served.get("/api/threads/foreign");
+    expect([told.start.replaceAll("'", ""), told.answers.resume.command]).toEqual([
+      start.replaceAll("'", ""),
+      "turns resume foreign --graph MODULE#EXPORT --yes",
+    ]);
+  }
+  await foreign.close();
+});
+
 test("S10.2 a rewind is shown, done and taken back", async () => {
   await run("back", "first", 1);
   await run("back", "second", 2);
@@ -192,11 +218,13 @@ test("S10.2 a rewind is shown, done and taken back", async () => {
   expect(plan.effects).toMatchObject([{ name: "viewer-pay", verdict: "undo", words: "its undo is called" }]);
   expect(undone).toEqual([]);
   const { status, json } = await world.post("/api/threads/back/rewind", { confirm: "back", toTask: "first" });
-  expect([status, json.headline]).toEqual([200, "Rewound to first: 1 task removed."]);
+  expect([status, json.headline]).toEqual([200, "Rewound to first: 1 task removed, 1 effect undone."]);
   expect(undone).toEqual(["refund 2"]);
   expect((await world.get("/api/threads/back")).tasks).toEqual(["first"]);
-  const [{ id, status: how, command }] = (await world.get("/api/threads/back/rewinds")).rewinds;
-  expect([how, command]).toEqual(["done", `turns take-back ${id} --yes`]);
+  const [{ id, status: how, command, undone: effects }] = (await world.get("/api/threads/back/rewinds")).rewinds;
+  // Without the option it would be refused.
+  expect([how, command, effects]).toEqual(["done", `turns take-back ${id} --despite-undone --yes`, 1]);
+  expect(json.command).toBe(command);
   const refused = await world.post(`/api/rewinds/${id}/take-back`, { confirm: "back" });
   expect(refused.status).toBe(409);
   const wrong = await world.post(`/api/rewinds/${id}/take-back`, { confirm: "asks", despiteUndone: true });
@@ -236,7 +264,7 @@ test("S10.2 of two rewinds to the same task either can be the one that is taken 
     await world.post(`${target}/rewind`, { confirm: "same", toTask: "first" });
   }
   const [newer, older] = (await world.get(`${target}/rewinds`)).rewinds;
-  expect([newer.command, older.command]).toEqual([newer, older].map(({ id }) => `turns take-back ${id} --yes`));
+  expect([newer.command, older.command]).toEqual([newer, older].map(({ id }) => `turns take-back ${id} --despite-undone --yes`));
   const taken = await world.post(`/api/rewinds/${older.id}/take-back`, { confirm: "same", despiteUndone: true });
   expect([taken.status, taken.json.error]).toEqual([200, undefined]);
   expect((await world.get(target)).tasks).toEqual(["first", "second"]);
@@ -261,7 +289,7 @@ test("S10.5 a rewind may take longer than a client may take to read the answer",
     patience: { reading: SLOW_MS / 5 },
   });
   const { status, json } = await impatient.post("/api/threads/long/rewind", { confirm: "long", toTask: "first" });
-  expect([status, json.headline]).toEqual([200, "Rewound to first: 1 task removed."]);
+  expect([status, json.headline]).toEqual([200, "Rewound to first: 1 task removed, 1 effect undone."]);
   expect(undone).toContain("refund 900");
   await impatient.close();
 });

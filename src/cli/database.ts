@@ -33,6 +33,10 @@ export async function opened(options: DatabaseOptions, how: TurnSaverOptions): P
   return openAt(await located(options), placeOf(options), how);
 }
 
+const { npm_lifecycle_event: event, npm_lifecycle_script: script = "" } = process.env;
+/** How a person starts this program: a package that is installed in a project is in no shell's PATH. */
+export const PROGRAM = event === "npx" && /^\W?turns\b/.test(script) ? "npx turns" : "turns";
+
 /** The options that name the database, as they were given, for a command to copy. Passwords aren't shown. */
 export function namedPlace({ db, schema, keyFile }: DatabaseOptions): string | undefined {
   const place = db === undefined ? undefined : isUrl(db) ? withoutPassword(db) : db;

@@ -47,7 +47,8 @@ function isPlaintext(error: TurnsError): boolean {
 /** What the error's own remedy says in the words of a program, in the words of the command line. */
 const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   ENCRYPTED: "Set TURNS_KEY, or give --key-file FILE.",
-  UNKNOWN_KEY: "Give all keys: --key-file FILE with { keys, current } as JSON.",
+  UNKNOWN_KEY:
+    "If you gave that key, name it with TURNS_KEY_ID. Else give all keys: --key-file FILE with { keys, current } as JSON.",
   EFFECT_IN_DOUBT: "turns effects --in-doubt lists it, and turns effect resolve EFFECT done --yes (or not-done) settles it.",
   REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",

@@ -10,15 +10,16 @@ export interface Look {
   paint: (colour: Colour, text: string) => string;
   now: number;
   utc: boolean;
-  /** How the database was named, if it was: commands to copy name it, too. */
+  /** How the program and the database were named: commands to copy name them, too. */
+  program?: string;
   database?: string | undefined;
 }
 
 /** A command that names the database as this one did, if it fits into the line then. A command stays in one line. */
-export function toCopy(command: string, { database, width }: Look): string {
-  if (database === undefined) return command;
-  const named = command.replace(/^turns(?= )/, `turns ${database}`);
-  return widthOf(named) + INDENT.length > width ? command : named;
+export function toCopy(command: string, { program = "turns", database = "", width }: Look): string {
+  const from = (start: string): string => command.replace(/^turns(?= )/, start.trim());
+  const named = from(`${program} ${database}`);
+  return widthOf(named) + INDENT.length > width ? from(program) : named;
 }
 
 const INDENT = "  ";
@@ -105,10 +106,15 @@ function fitted<T>(columns: readonly Column<T>[], natural: readonly number[], ro
   return shown;
 }
 
-/** The commands that help now, below an answer. All name the database, or none. */
+/** The commands that help now, below an answer. All name the database, or none: if there's no room. */
 export function nextText(commands: readonly (readonly [command: string, why?: string])[], look: Look): string {
-  const named = linesOf(commands.map(([command, why]) => [toCopy(command, { ...look, width: Infinity }), why]));
-  const lines = named.some((line) => widthOf(line) > look.width) ? linesOf(commands) : named;
+  const copied = (to: Partial<Look>): (readonly [string, string?])[] =>
+    commands.map(([command, why]) => [toCopy(command, { ...look, width: Infinity, ...to }), why]);
+  const named = copied({});
+  const unnamed = copied({ database: "" });
+  // That they work when they're pasted is worth more than the explanations.
+  const ways = [named, named.map(([command]) => [command] as const), unnamed].map(linesOf);
+  const lines = ways.find((way) => way.every((line) => widthOf(line) <= look.width)) ?? linesOf(unnamed);
   return `${look.paint("dim", "next")}\n${lines.join("\n")}`;
 }
 

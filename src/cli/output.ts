@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { nearestName } from "../unknown-option";
-import { type DatabaseOptions, namedPlace } from "./database";
+import { type DatabaseOptions, namedPlace, PROGRAM } from "./database";
 import { UsageError } from "./exit";
 import { type Column, hasColours, type Look, painter, table } from "./look";
 
@@ -61,7 +61,8 @@ export function lookOf({ color = true, utc = false, ...place }: OutputOptions & 
   const { stdout, env } = process;
   const given = Number(env["COLUMNS"]);
   const width = stdout.isTTY ? stdout.columns : given > 0 ? given : Infinity;
-  return { width, paint: painter(hasColours(env, stdout.isTTY, color)), now: Date.now(), utc, database: namedPlace(place) };
+  const named = { program: PROGRAM, database: namedPlace(place) };
+  return { width, paint: painter(hasColours(env, stdout.isTTY, color)), now: Date.now(), utc, ...named };
 }
 
 /** Only the named fields of the list's items, or of the document. */

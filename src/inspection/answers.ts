@@ -250,11 +250,13 @@ export function rewindSentence(threadId: string, preview: RewindPreview | null, 
   const undos = undone.length === 0 ? "" : ` --graph ${shellWord(graph)}`;
   const command = `turns rewind ${shellWord(threadId)} --to ${shellWord(toTask)}${undos}`;
   const headline = `To ${toTask}: ${undone.length === 0 ? "undoes no effect" : `undoes ${listed(times(undone.map(({ name }) => name)))}`}`;
-  const what = tasks.length === 1 ? `task ${tasks[0] ?? ""}` : plural(tasks.length, "task");
+  const what = tasks.length === 1 ? `task ${tasks[0] ?? ""}` : `${plural(tasks.length, "task")} (${listed(tasks, 12)})`;
+  const counts = removed && [
+    ...[plural(removed.turns, "turn"), plural(removed.checkpoints, "checkpoint")],
+    ...(removed.effects > 0 ? [plural(removed.effects, "effect")] : []),
+  ];
   const text = [
-    removed === null
-      ? ""
-      : `Deletes ${what}: ${plural(removed.turns, "turn")}, ${plural(removed.checkpoints, "checkpoint")}. Can be taken back.`,
+    counts !== null && tasks.length > 0 && `Deletes ${what}: ${counts.join(", ")}. Can be taken back.`,
     without.length > 0 && `Without an undo: ${listed(once(without.map(({ name }) => name)))}.`,
     doubt.length > 0 && `In doubt: ${listed(once(doubt.map(({ name }) => name)))}.`,
   ];

@@ -36,7 +36,10 @@ export interface Searched {
 
 const PAGE = 200;
 const AROUND = 40;
-const KINDS = ["value", "turn", "effect", "write"] as const;
+/** Texts count as the same if they are that far from the match. */
+const SAYING = 200;
+/** What a node returned is in its turn, in its writes, and then in the state: the first of these that has a text tells it. */
+const KINDS = ["turn", "effect", "write", "value"] as const;
 /** So many characters are about read at once. One text can be longer. */
 const AT_ONCE = 1_000_000;
 /** The event loop runs at least this often, so that others are served and a timer can stop the search. */
@@ -44,7 +47,7 @@ const TURN_MS = 20;
 
 /**
  * Searches the content of threads: states, messages, inputs, outputs, errors and effects. Each stored text is searched once, even
- * if many checkpoints have it.
+ * if many checkpoints have it, and a text that passes from a turn into the state is told once.
  */
 export async function* search(saver: BaseTurnSaver, request: SearchRequest): AsyncGenerator<Match, Searched> {
   const { pattern, threadId, limit = 100, signal } = request;
@@ -57,6 +60,7 @@ export async function* search(saver: BaseTurnSaver, request: SearchRequest): Asy
   let since = performance.now();
   for (const [index, id] of ids.entries()) {
     const before = left;
+    const told = new Set<string>();
     for (const kind of KINDS) {
       for await (const { seq, text, name } of textsOf(saver, id, kind)) {
         if (performance.now() - since > TURN_MS) {
@@ -64,9 +68,11 @@ export async function* search(saver: BaseTurnSaver, request: SearchRequest): Asy
           since = performance.now();
         }
         if (signal?.aborted === true) return end("signal", index);
-        const excerpt = found(pattern, text);
-        if (excerpt === undefined) continue;
-        yield { threadId: id, kind, number: numberOf(seq), near: name ?? (await nearest(saver, id, seq)), excerpt };
+        const match = found(pattern, text);
+        if (match === undefined || ((kind === "write" || kind === "value") && told.has(match.saying))) continue;
+        if (kind !== "effect") told.add(match.saying);
+        const near = name ?? (await nearest(saver, id, seq));
+        yield { threadId: id, kind, number: numberOf(seq), near, excerpt: match.excerpt };
         left -= 1;
         if (left <= 0) return end("limit", index);
       }
@@ -103,9 +109,9 @@ async function* textsOf(saver: BaseTurnSaver, threadId: string, kind: Match["kin
 async function* shortValues(saver: BaseTurnSaver, threadId: string, pattern: RegExp): AsyncGenerator<Match> {
   const head = await headUpTo(saver, threadId, undefined);
   for (const [channel, { pointer }] of head?.channels ?? []) {
-    const excerpt = pointer?.kind === "inline" ? found(pattern, pointer.text) : undefined;
-    if (head !== undefined && excerpt !== undefined)
-      yield { threadId, kind: "value", number: numberOf(head.seq), near: channel, excerpt };
+    const match = pointer?.kind === "inline" ? found(pattern, pointer.text) : undefined;
+    if (head !== undefined && match !== undefined)
+      yield { threadId, kind: "value", number: numberOf(head.seq), near: channel, excerpt: match.excerpt };
   }
 }
 
@@ -117,14 +123,22 @@ async function allThreads(saver: BaseTurnSaver): Promise<string[]> {
   return all.sort((left, right) => (left.lastAt > right.lastAt ? -1 : 1)).map(({ threadId }) => threadId);
 }
 
-/** Matches what people see: in JSON text, line ends and quotes are escaped. */
-function found(pattern: RegExp, json: string): string | undefined {
+/**
+ * Matches what people see: in JSON text, line ends and quotes are escaped.
+ *
+ * @returns the text around the match, and the quoted text that has it
+ */
+function found(pattern: RegExp, json: string): { excerpt: string; saying: string } | undefined {
   const text = json.replaceAll("\\n", "\n").replaceAll('\\"', '"');
   const match = pattern.exec(text);
   if (match === null) return undefined;
+  const end = match.index + match[0].length;
   const from = Math.max(0, match.index - AROUND);
-  const upto = Math.min(text.length, match.index + match[0].length + AROUND);
-  return `${from > 0 ? "…" : ""}${text.slice(from, upto)}${upto < text.length ? "…" : ""}`.replaceAll(/\s+/g, " ");
+  const upto = Math.min(text.length, end + AROUND);
+  const [before = ""] = /[^"]*$/.exec(text.slice(Math.max(0, match.index - SAYING), match.index)) ?? [];
+  const [after = ""] = /^[^"]*/.exec(text.slice(end, end + SAYING)) ?? [];
+  const excerpt = `${from > 0 ? "…" : ""}${text.slice(from, upto)}${upto < text.length ? "…" : ""}`.replaceAll(/\s+/g, " ");
+  return { excerpt, saying: before + match[0] + after };
 }
 
 /** A commit saves an Action, and then the values of the next checkpoint. */

@@ -18,6 +18,8 @@ export interface ThreadLine {
   effects: number;
   /** Nodes that had started and haven't finished. */
   inFlight: readonly string[];
+  /** Nodes that failed. */
+  failed: readonly string[];
   /** How many questions wait for an answer. */
   waiting: number;
   /** How many effects somebody may have to settle. */
@@ -80,13 +82,13 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   const known = await everywhere(saver);
   const threads: ThreadLine[] = [];
   for (const thread of sorted.slice(last + 1)) {
-    const { state, inFlight, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
+    const { state, inFlight, failures, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
     if (states !== undefined && !states.includes(state)) continue;
     if (threads.length === limit) return { threads, total: all.length, cursor: threads.at(-1)?.threadId ?? null };
     const { threadId, createdAt, lastAt, checkpoints, turns, effects } = thread;
-    const nodes = inFlight.map(({ node }) => node);
-    const counts = { checkpoints, turns, effects, inFlight: nodes, waiting: questions.length, inDoubt: inDoubt.length };
-    threads.push({ threadId, state, createdAt, lastAt, ...counts });
+    const nodes = { inFlight: inFlight.map(({ node }) => node), failed: failures.map(({ node }) => node) };
+    const counts = { checkpoints, turns, effects, waiting: questions.length, inDoubt: inDoubt.length };
+    threads.push({ threadId, state, createdAt, lastAt, ...nodes, ...counts });
   }
   return { threads, total: all.length, cursor: null };
 }

@@ -316,7 +316,9 @@ async function tasksOf(
       const isOpen = state === "running" || state === "crashed";
       const startedAt = (row.seq < from ? all[0]?.from : starts[0]) ?? row.createdAt;
       const lastAt = ends.at(-1) ?? startedAt;
-      const retries = all.filter(({ attempt }) => attempt > 1).length;
+      // An answered question is no failure that is tried again.
+      const answered = new Set(all.flatMap(({ status, nodeTaskId }) => (status === "interrupted" ? [nodeTaskId] : [])));
+      const retries = all.filter(({ attempt, nodeTaskId }) => attempt > 1 && !answered.has(nodeTaskId)).length;
       return {
         ...{ taskId: row.taskId, graphId: row.graphId, number: numberOf(row.seq), startedAt, state, retries },
         endedAt: isOpen ? null : lastAt,

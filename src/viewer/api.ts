@@ -53,6 +53,8 @@ export interface Server extends Format {
   /** Whether a graph was given with `--graph`, so that a thread can be resumed and a question answered. */
   graph: boolean;
   theme: "auto" | "light" | "dark";
+  /** How a command starts here, for those that begin with `turns`: `turns agent.db`. */
+  program: string;
 }
 
 /** `GET /api/overview` */
@@ -85,6 +87,8 @@ export interface Thread extends Format {
   report: ThreadReport;
   counts: { tasks: number; turns: number; checkpoints: number; effects: number; rewinds: number };
   tokens: TokenCounts;
+  /** The command that serves a page on which it can be resumed; null if this one can do it. */
+  start: string | null;
   startedAt: string;
   lastAt: string;
   /** All its tasks, oldest first: where a rewind can lead. */
@@ -190,6 +194,8 @@ export interface Effects extends Format {
 /** `GET /api/threads/:id/rewinds`, newest first. */
 export interface Rewinds extends Format {
   rewinds: (RewindLine & {
+    /** How many effects it undid, if it can be taken back: they stay undone. */
+    undone: number;
     /** The command that takes it back, if nothing was saved since; null if nothing was kept, or a later rewind comes first. */
     command: string | null;
   })[];

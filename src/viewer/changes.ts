@@ -2,14 +2,14 @@ import { z } from "zod";
 import type { EffectResolution } from "../effects/effects";
 import { describe, TurnsError } from "../errors";
 import { standingOf } from "../inspection/standing";
-import { firstLine } from "../inspection/words";
+import { firstLine, plural } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { questionIds } from "../runner/last-run";
 import { isId } from "../system";
 import { schemaOf } from "../options";
 import type { Done } from "./api";
 import { HttpError } from "./failures";
-import { type Context, FORMAT } from "./routes";
+import { type Context, FORMAT, takeBackCommand } from "./routes";
 
 /* What POST does. Only with `turns web --write`, and only with the id of the thread, typed. */
 
@@ -131,15 +131,17 @@ async function newestTurn({ saver }: Runner, threadId: string): Promise<string |
 async function rewind(context: Context, { id = "" }: Readonly<Record<string, string>>, body: unknown): Promise<Done> {
   const { confirm: typed, toTask, allowUncompensated } = checked(rewindSchema, body);
   refuseUnconfirmed(typed, id);
-  const { rewindId, tasks, archived } = await (context.graph?.runner ?? context.saver).rewind({
+  const { rewindId, tasks, archived, effects } = await (context.graph?.runner ?? context.saver).rewind({
     ...{ threadId: id, toTask, allowUncompensated },
   });
-  const what = tasks.length === 1 ? "1 task" : `${tasks.length} tasks`;
+  const undone = effects.undone.length + effects.undoneBefore.length;
   return {
     format: FORMAT,
     headline:
-      rewindId === undefined ? `Nothing had to go: it is at the end of ${toTask}.` : `Rewound to ${toTask}: ${what} removed.`,
-    command: rewindId === undefined || !archived ? null : `turns take-back ${rewindId} --yes`,
+      rewindId === undefined
+        ? `Nothing had to go: it is at the end of ${toTask}.`
+        : `Rewound to ${toTask}: ${plural(tasks.length, "task")} removed${undone > 0 ? `, ${plural(undone, "effect")} undone` : ""}.`,
+    command: rewindId === undefined || !archived ? null : takeBackCommand(rewindId, undone),
     running: false,
   };
 }

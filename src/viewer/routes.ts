@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { BaseTurnSaver } from "../base-saver";
 import type { GraphRunner } from "../graph-runner";
-import { answersOf, questionText, rewindSentence } from "../inspection/answers";
+import { answersOf, NO_GRAPH, questionText, rewindSentence } from "../inspection/answers";
 import { bundleOf } from "../inspection/bundle";
 import { effectInFull, type EffectInFull, noteOf, settlingCommand, titleOf } from "../inspection/effects";
 import { graphOf } from "../inspection/graph";
@@ -13,7 +13,14 @@ import { sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
 import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
-import { knownThread, previewRewind, reportOf, rewinderWithoutGraph, verdictWords } from "../inspection/status";
+import {
+  knownThread,
+  previewRewind,
+  reportOf,
+  rewinderWithoutGraph,
+  type ThreadReport,
+  verdictWords,
+} from "../inspection/status";
 import { listThreads, overview, type ThreadLine, type ThreadSort } from "../inspection/threads";
 import { timelineOf } from "../inspection/timeline";
 import { channelSizes, tokenTotals } from "../inspection/totals";
@@ -22,6 +29,7 @@ import { firstLine, inBrief, listed, plural, shellWord } from "../inspection/wor
 import { internalsOf } from "../internals";
 import type { Rewind } from "../rewind/rewinds";
 import { isId } from "../system";
+import { pregelOf } from "../turns/attached-graph";
 import type * as Api from "./api";
 import { HttpError } from "./failures";
 
@@ -34,6 +42,7 @@ export interface Context {
   graph: { runner: GraphRunner<never>; name: string } | undefined;
   write: boolean;
   theme: Api.Overview["theme"];
+  program: string;
   version: string;
   /** Told of what nobody expected. */
   report: (what: string, error: unknown) => void;
@@ -128,12 +137,12 @@ function addressOf(threadId: string, what: string, query: Readonly<Record<string
   return `/api/threads/${encodeURIComponent(threadId)}/${what}?${new URLSearchParams([...given, ["whole", "1"]]).toString()}`;
 }
 
-async function serverAnswer({ saver, graph, write, theme, version, isFile }: Context): Promise<Api.Server> {
+async function serverAnswer({ saver, graph, write, theme, program, version, isFile }: Context): Promise<Api.Server> {
   const { store } = internalsOf(saver);
   const database = store.name;
   return {
     ...{ format: FORMAT, database, bytes: (await store.space()).bytes, name: isFile ? path.basename(database) : database },
-    ...{ engine: isFile ? "sqlite" : "postgres", version, write, graph: graph !== undefined, theme },
+    ...{ engine: isFile ? "sqlite" : "postgres", version, write, graph: graph !== undefined, theme, program },
   };
 }
 
@@ -215,10 +224,11 @@ async function sentenceOf(saver: BaseTurnSaver, line: ThreadLine, has: { tasks: 
 }
 
 async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread> {
-  const { saver, graph } = context;
+  const { saver, write } = context;
   const { store } = internalsOf(saver);
   const threadId = await threadOf(context, asked);
-  const report = await reportOf(saver, threadId, graph?.runner);
+  const report = await reportOf(saver, threadId, context.graph?.runner);
+  const graph = isGraphOf(context.graph, report) ? context.graph : undefined;
   const [line] = await store.inspect.activity({ threadId, limit: 1 });
   const row = await store.getThread(threadId);
   const found = await store.inspect.taskTokens(threadId);
@@ -239,10 +249,19 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
       rewinds: (await store.listRewinds(threadId)).length,
     },
     tokens: allTokens(found),
+    start: write && graph !== undefined ? null : `turns web --write --graph ${shellWord(graph?.name ?? NO_GRAPH)}`,
     startedAt,
     lastAt: line?.lastAt ?? startedAt,
     tasks,
   };
+}
+
+/** Whether a graph can be the one that a thread ran in: with none of its nodes it's another one, and a resume refuses it. */
+function isGraphOf(graph: Context["graph"], { did, inFlight, failures }: ThreadReport): boolean {
+  if (graph === undefined) return false;
+  const { nodes } = pregelOf(graph.runner.graph);
+  const ran = [...did.completed, ...inFlight, ...failures].map(({ node }) => node.split("|")[0] ?? "");
+  return ran.length === 0 || ran.some((node) => Object.hasOwn(nodes, node));
 }
 
 async function timelineAnswer(context: Context, asked: Asked): Promise<Api.TimelineAnswer> {
@@ -380,16 +399,20 @@ function isInTheWay(later: Rewind, rewind: Rewind): boolean {
 async function rewindsAnswer(context: Context, asked: Asked): Promise<Api.Rewinds> {
   const threadId = await threadOf(context, asked);
   const rewinds = (await context.saver.rewinds.list(threadId)).reverse();
-  return {
-    format: FORMAT,
-    rewinds: rewinds.map((rewind, index) => {
-      const line = rewindLine(rewind);
-      const isNext = !rewinds.slice(0, index).some((later) => isInTheWay(later, rewind));
-      const isPossible = line.status === "done" && line.archived && isNext;
-      return { ...line, command: isPossible ? `turns take-back ${line.id} --yes` : null };
-    }),
-  };
+  const { inspect } = internalsOf(context.saver).store;
+  const told: Api.Rewinds["rewinds"][number][] = [];
+  for (const [index, rewind] of rewinds.entries()) {
+    const line = rewindLine(rewind);
+    const isNext = !rewinds.slice(0, index).some((later) => isInTheWay(later, rewind));
+    const isPossible = line.status === "done" && line.archived && isNext;
+    const undone = isPossible ? (await inspect.rewindToTakeBack(line.id)).undone : 0;
+    told.push({ ...line, undone, command: isPossible ? takeBackCommand(line.id, undone) : null });
+  }
+  return { format: FORMAT, rewinds: told };
 }
+
+export const takeBackCommand = (rewindId: string, undone: number): string =>
+  `turns take-back ${rewindId}${undone > 0 ? " --despite-undone" : ""} --yes`;
 
 /** Of so many effects a rewind's plan tells what they were called with. */
 const MOST_TITLES = 100;

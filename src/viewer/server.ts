@@ -26,6 +26,8 @@ export interface ViewerOptions {
   write: boolean;
   graph?: Context["graph"];
   theme: Context["theme"];
+  /** How commands to copy begin: `turns agent.db`. Default: `turns`. */
+  program?: string;
   version: string;
   /** Told of what nobody expected. */
   report: (what: string, error: unknown) => void;
@@ -73,9 +75,9 @@ const FILES: Readonly<Record<string, readonly [name: string, type: string]>> = {
 
 /** Starts the viewer. @throws what listening throws: EADDRINUSE, EACCES */
 export async function serve(options: ViewerOptions): Promise<Viewer> {
-  const { saver, folder, port, write, graph, theme, version, report } = options;
+  const { saver, folder, port, write, graph, theme, program = "turns", version, report } = options;
   const file = new WatchedFile(internalsOf(saver).store.name);
-  const context: Context = { saver, graph, write, theme, version, report, isFile: file.isFile };
+  const context: Context = { saver, graph, write, theme, program, version, report, isFile: file.isFile };
   const parts: Parts = {
     context,
     file,

@@ -3,6 +3,7 @@ import type { BaseTurnSaver } from "../../base-saver";
 import type { EffectResolution } from "../../effects/effects";
 import { internalsOf } from "../../internals";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
+import { plain } from "../../inspection/plain";
 import { effectsInDoubt } from "../../inspection/standing";
 import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
 import { effectLine } from "../../inspection/turns";
@@ -15,8 +16,8 @@ import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
-import { bytes, oneLine, plural, word } from "../text";
-import { EFFECT_COLUMNS } from "./effects";
+import { brief, bytes, oneLine, plural, word } from "../text";
+import { EFFECT_COLUMNS, labelled } from "./effects";
 
 /** What commands that change something have in common. Without `--yes` the database is opened read-only. */
 export interface ChangeOptions {
@@ -71,12 +72,21 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     if (outcome === undefined) throw new UsageError(`There is no outcome "${wanted}".`, `Give one of: ${OUTCOMES.join(", ")}.`);
     if (options.result !== undefined && outcome !== "done")
       throw new UsageError("--result belongs to the outcome done.", "Leave it out.");
-    const effect = effectLine(await saver.effects.get(await effectNamed(saver, given)));
+    const details = await saver.effects.get(await effectNamed(saver, given));
+    const effect = effectLine(details);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
       plan: { effect, resolution },
       planText: (look) =>
-        `${table([effect], EFFECT_COLUMNS, look)}\n\nIt would be settled as ${outcome}. That can't be taken back.`,
+        [
+          `${table([effect], EFFECT_COLUMNS, look)}\n`,
+          `Look first: with the receiver, by its key ${effect.key}.`,
+          ...(details.input === undefined ? [] : [`It was called with ${oneLine(brief(plain(details.input)))}.`]),
+          `It would be settled as ${outcome}. That can't be taken back.`,
+          ...(outcome === "done" && options.result === undefined
+            ? ["A resume gets no result: add --result JSON with what its function would have returned."]
+            : []),
+        ].join("\n"),
       act: async () => {
         const settled = effectLine(await saver.effects.resolve(effect.id, resolution));
         return {
@@ -154,7 +164,7 @@ export const REWIND = command<RewindOptions>({
     const planText = (look: Look): string => {
       const undos = plan.effects.map(
         ({ name, label, nodeName, verdict }) =>
-          `  ${oneLine(`${name} ${label} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
+          `  ${oneLine(`${labelled(name, label)} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
       );
       const none = continued?.reason === undefined ? "Effects: none." : "Effects behind its place are undone first.";
       const effects = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];

@@ -16,9 +16,12 @@ const COLOURS: Readonly<Record<Effect["status"], Colour>> = {
   "in-doubt": "red",
 };
 
+/** The first one of its name in a node has no number. */
+export const labelled = (name: string, label: string): string => (label === "#0" ? name : `${name} ${label}`);
+
 export const EFFECT_COLUMNS: readonly Column<EffectLine>[] = [
   { title: "#", value: ({ number }) => String(number), align: "right" },
-  { title: "EFFECT", value: ({ name, label }) => (label === "#0" ? name : `${name} ${label}`), shrinks: 10 },
+  { title: "EFFECT", value: ({ name, label }) => labelled(name, label), shrinks: 10 },
   { title: "NODE", value: ({ node }) => node, shrinks: 8, optional: 2 },
   { title: "STATUS", value: statusOf, colour: ({ status }) => COLOURS[status] },
   { title: "STARTED", value: ({ startedAt }, { now }) => ago(startedAt, now), align: "right" },

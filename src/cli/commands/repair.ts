@@ -180,7 +180,7 @@ export const KEYS_ROTATE = ownCommand<ChangeOptions & { newKeyFile?: string }>({
           );
           const rows = Object.values<number>({ ...report.resealed }).reduce((sum, one) => sum + one, 0);
           const verdict = report.done
-            ? `Key ${oneLine(report.keyId)} opens everything. ${plural(report.retired, "other key")} no longer needed. To go back, rotate to the old key.`
+            ? `Key ${oneLine(report.keyId)} opens everything. ${plural(report.retired, "other key")} no longer needed. Where the key is given alone, TURNS_KEY_ID has to be its id. To go back, rotate to the old key.`
             : "It was interrupted, and needs all its keys. The same command continues.";
           return {
             report: { ...report, resealed: { ...report.resealed } },

@@ -22,6 +22,7 @@ import { type Column, type Look, pairs, table } from "../look";
 import { startProgress } from "../progress";
 import { ago, brief, oneLine, plural, safe, word } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
+import { labelled } from "./effects";
 
 /* Commands that run a user's graph, which `--graph` names. */
 
@@ -188,7 +189,7 @@ function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt
     "maybe-probe": `unless it has a probe, settle it first: turns effect resolve ${id} done --yes (or not-done)`,
     person: `settle it first: turns effect resolve ${id} done --yes (or not-done)`,
   };
-  return `${name} ${label} of ${node}: ${how[by]}`;
+  return `${labelled(name, label)} of ${node}: ${how[by]}`;
 }
 
 /** Runs a thread, and tells what became of it. Ctrl-C stops it behind the nodes that run. */

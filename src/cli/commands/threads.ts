@@ -33,9 +33,9 @@ const THREAD_COLUMNS: readonly Column<ThreadLine>[] = [
   { title: "AT", value: at, shrinks: 8, optional: 1 },
 ];
 
-function at({ inFlight, waiting, inDoubt }: ThreadLine): string {
+function at({ inFlight, failed, waiting, inDoubt }: ThreadLine): string {
   const parts = [
-    inFlight.length > 0 && inFlight.join(", "),
+    [...inFlight, ...failed].join(", "),
     waiting > 0 && plural(waiting, "question"),
     inDoubt > 0 && `${plural(inDoubt, "effect")} in doubt`,
   ];
@@ -189,8 +189,11 @@ function answering([first]: readonly OpenQuestion[]): string {
 }
 
 /** Below commands: what to put in the place of the graph. */
-const graphNote = (text: string, { paint }: Look): string =>
-  text.includes(NO_GRAPH) ? `${text}\n\n${paint("dim", NO_GRAPH)}  your graph's file and its export: ./agent.ts#graph` : text;
+const graphNote = (text: string, { paint, width }: Look): string => {
+  if (!text.includes(NO_GRAPH)) return text;
+  const note = wrapped(`${NO_GRAPH}  your graph's file and its export: ./agent.ts#graph`, width);
+  return `${text}\n\n${note.join("\n").replace(NO_GRAPH, (name) => paint("dim", name))}`;
+};
 
 /** What else than the command of the answer is possible. */
 function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport, look: Look): string[] {

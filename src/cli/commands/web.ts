@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { serve, type Viewer, type ViewerOptions } from "../../viewer/server";
 import { command, oneOf, whole } from "../command";
 import { INTERRUPTED, messageOf, UsageError } from "../exit";
+import { type DatabaseOptions, namedPlace, PROGRAM } from "../database";
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { safe } from "../text";
@@ -12,7 +13,7 @@ import { safe } from "../text";
 /** The build puts the package's version here. */
 declare const TURNS_VERSION: string | undefined;
 
-export interface WebOptions {
+export interface WebOptions extends DatabaseOptions {
   port?: number;
   write?: boolean;
   graph?: string;
@@ -32,11 +33,12 @@ export const WEB = command<WebOptions>({
     ["--no-open", "open no browser (default)"],
     ["--theme <theme>", "auto (default: as your system), light or dark", oneOf(["auto", "light", "dark"])],
   ],
-  run: async (saver, _, { port: wanted = 0, write = false, graph: module, open = false, theme = "auto" }) => {
+  run: async (saver, _, { port: wanted = 0, write = false, graph: module, open = false, theme = "auto", ...place }) => {
     const loaded = module === undefined ? undefined : await loadGraph(module, saver);
     if (loaded?.remark !== undefined) process.stderr.write(`turns: ${loaded.remark}\n`);
     const viewer = await listening({
       ...{ saver, write, theme, port: wanted, folder: pageFolder() },
+      program: [PROGRAM, namedPlace(place)].join(" ").trim(),
       graph: loaded && { runner: loaded.runner, name: module ?? "" },
       version: typeof TURNS_VERSION === "string" ? TURNS_VERSION : "unknown",
       report: (what, error) => process.stderr.write(`turns: ${safe(`${what}: ${messageOf(error)}`)}\n`),

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ofThread, ofTurn } from "../addresses";
 import type { Server, Thread, TimelineAnswer, TurnAnswer } from "../api";
 import { type Asked, useAnswer } from "./ask";
-import { OpenDialog, outcome, server } from "./dialogs";
+import { OpenDialog, outcome } from "./dialogs";
 import { Found } from "./found";
 import { GraphKey, GraphView } from "./graph";
 import { FileLine, Head } from "./head";
@@ -11,6 +11,7 @@ import { focusSoon, showHelp, useKeys } from "./keys";
 import { hearing, listTick, refresh, said, say, threadTick } from "./live";
 import { go, toThread, usePlace } from "./place";
 import { RewindView } from "./rewinds";
+import { server } from "./server";
 import { SizeView } from "./size";
 import { nextTheme, theme, themeOfServer } from "./theme";
 import { inOrder, Threads, useThreads } from "./threads";
@@ -73,11 +74,12 @@ export function App(): VNode {
     if (found !== undefined) go({ turn: String(found.number), near: undefined }, "replace");
   }, [threadId, place.turn, place.near, bars.length]);
 
-  // What was just resumed is followed, as long as the newest turn is looked at.
+  // What was just resumed is followed, as long as the newest turn is looked at. What was just rewound is left.
   const newest = bars.at(-1)?.number;
   const newestBefore = useRef(newest);
   useEffect(() => {
-    if (outcome.get()?.running === true && place.turn === String(newestBefore.current)) go({ turn: String(newest) }, "replace");
+    const isLeft = outcome.get()?.running ? place.turn === String(newestBefore.current) : Number(place.turn) > Number(newest);
+    if (outcome.get() !== undefined && isLeft) go({ turn: String(newest) }, "replace");
     newestBefore.current = newest;
   }, [newest]);
 

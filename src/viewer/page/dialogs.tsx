@@ -1,20 +1,15 @@
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ofThread } from "../addresses";
-import type { Done, Server, Since } from "../api";
+import type { Done, Since } from "../api";
 import { ask, type Problem, tell } from "./ask";
 import { refresh, say } from "./live";
+import { server } from "./server";
 import { store } from "./store";
 import { LongText, Text } from "./text";
 
-/** What the server told of itself. */
-export const server = store<Server | undefined>(undefined);
-
-/** Whether the page may change something: with `--write`, and for some with `--graph`. */
-export function allows(what: "write" | "graph"): boolean {
-  const known = server.get();
-  return known?.write === true && (what === "write" || known.graph);
-}
+/** Whether the page may change something: with `--write`. */
+export const mayWrite = (): boolean => server.get()?.write === true;
 
 /** The dialog that is open. */
 const shown = store<(() => VNode) | undefined>(undefined);
@@ -38,6 +33,8 @@ export function Dialog({ title, children, wide = false }: { title: string; child
     const before = document.activeElement;
     const dialog = box.current;
     dialog?.showModal();
+    // What a person came for, and not the button that leads away. Its top stays in sight.
+    dialog?.querySelector<HTMLElement>("form input, form textarea")?.focus({ preventScroll: true });
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

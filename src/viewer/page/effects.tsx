@@ -1,6 +1,6 @@
 import type { VNode } from "preact";
 import type { ShownEffect, TurnAnswer } from "../api";
-import { allows, open } from "./dialogs";
+import { mayWrite, open } from "./dialogs";
 import { ResolveDialog } from "./forms";
 import { Value } from "./shown";
 import { At, Command, LongText, Pill, Text } from "./text";
@@ -80,7 +80,7 @@ export function EffectCard({ effect }: { effect: ShownEffect }): VNode {
         )}
         {effect.error !== null && <LongText class="long mono" of={`${effect.error.name}: ${effect.error.message}`} />}
         {doubt && effect.command !== null && <Command of={effect.command} />}
-        {doubt && allows("write") && (
+        {doubt && mayWrite() && (
           <button type="button" class="action" onClick={() => open(() => <ResolveDialog effect={effect} />)}>
             Settle by hand …
           </button>

@@ -5,8 +5,9 @@ import type { ResolveRequest, RewindPlan, Rewinds, ShownEffect, Thread } from ".
 import { Change } from "./dialogs";
 import { Json } from "./json";
 import { placeNow } from "./place";
-import { At, Text, Words } from "./text";
+import { At, Command, Text, Words } from "./text";
 import { Undos } from "./undos";
+import { plural } from "./words";
 
 /** JSON as somebody typed it; a text that isn't JSON is taken as a text. */
 function valueOf(typed: string): unknown {
@@ -187,7 +188,7 @@ export function Choice({
   );
 }
 
-export function RewindDialog({ plan }: { plan: RewindPlan }): VNode {
+export function RewindDialog({ plan, start }: { plan: RewindPlan; start: string | null }): VNode {
   const without = plan.effects.filter(({ verdict }) => ["missing", "unregistered", "ambiguous"].includes(verdict));
   const [allowed, allow] = useState(placeNow().allow !== undefined);
   return (
@@ -200,6 +201,12 @@ export function RewindDialog({ plan }: { plan: RewindPlan }): VNode {
     >
       <Verdict {...plan} />
       <Undos effects={plan.effects} />
+      {start !== null && without.length > 0 && (
+        <>
+          <p>Their undos are in your code. To call them, start it like this:</p>
+          <Command of={start} />
+        </>
+      )}
       {without.length > 0 && (
         <Choice checked={allowed} onChange={allow} label="Leave effects that can't be undone here as they are" />
       )}
@@ -208,19 +215,19 @@ export function RewindDialog({ plan }: { plan: RewindPlan }): VNode {
 }
 
 export function TakeBackDialog({ rewind }: { rewind: Rewinds["rewinds"][number] }): VNode {
-  const [despite, setDespite] = useState(false);
+  const { id, threadId, toTask, at, undone } = rewind;
   return (
     <Change
-      title={`Take back the rewind to ${rewind.toTask}`}
+      title={`Take back the rewind to ${toTask}`}
       verb="Take back"
-      thread={rewind.threadId}
-      address={`/api/rewinds/${encodeURIComponent(rewind.id)}/take-back`}
-      body={() => (despite ? { despiteUndone: true } : {})}
+      thread={threadId}
+      address={`/api/rewinds/${encodeURIComponent(id)}/take-back`}
+      body={() => ({ despiteUndone: undone > 0 })}
     >
       <p>
-        What the rewind of <At at={rewind.at} /> removed is restored. Effects that it undid stay undone.
+        What the rewind of <At at={at} /> removed is restored.
+        {undone > 0 && ` What it undid stays undone: ${plural(undone, "effect")}.`}
       </p>
-      <Choice checked={despite} onChange={setDespite} label="Also if it undid effects" />
     </Change>
   );
 }

@@ -39,7 +39,7 @@ export function Found(): VNode {
             {data.matches.length > 0
               ? `Found in ${plural(data.matches.length, "place")}.`
               : data.stopped === null
-                ? "Found nowhere: not in threads, nodes, states, messages, or effects."
+                ? "Found nowhere."
                 : "Found nowhere so far."}{" "}
             {notLookedAt(data)}
             {here !== undefined && here.stopped !== null && "The thread on the screen wasn't searched to its end either. "}

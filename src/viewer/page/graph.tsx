@@ -28,7 +28,7 @@ const nameOf = (node: GraphNode): string => (isEnd(node) ? (node.id.endsWith("__
 /** The second line in a node's box. */
 const subOf = ({ state, attempts, failed, drifted }: GraphNode): string =>
   [
-    STATES[state][0],
+    state === "not-run" && attempts > 0 ? "not run in this task" : STATES[state][0],
     attempts > 1 ? plural(attempts, "attempt") : "",
     failed > 0 ? `${failed} failed` : "",
     drifted ? "drifted" : "",

@@ -1,16 +1,17 @@
 import type { VNode } from "preact";
 import { ofThread } from "../addresses";
 import type { Thread, TimedSentence } from "../api";
-import { allows, open, outcome, server } from "./dialogs";
+import { open, outcome } from "./dialogs";
 import { AnswerDialog, ResumeDialog } from "./forms";
 import { go, usePlace } from "./place";
+import { server } from "./server";
 import { At, Command, Pill, Text, Words } from "./text";
 import { STATE_WORDS } from "./threads";
 import { bytes, day, plural, short, utc } from "./words";
 
 /** The thread's name, its numbers, and the four answers in words. */
 export function Head({ thread }: { thread: Thread }): VNode {
-  const { report, counts, tokens, startedAt, answers } = thread;
+  const { report, counts, tokens, startedAt, answers, start } = thread;
   const done = outcome.use();
   utc.use();
   const place = usePlace();
@@ -57,7 +58,7 @@ export function Head({ thread }: { thread: Thread }): VNode {
         <Card question="What is in flight?" sentence={answers.inFlight} isHot={answers.inFlight.tone === "attention"} />
         <Card question="Can I resume it?" sentence={answers.resume} isHot={answers.resume.tone === "attention"}>
           {report.questions.map((question, index) =>
-            allows("graph") ? (
+            start === null ? (
               <button
                 key={question.id ?? index}
                 type="button"
@@ -68,13 +69,16 @@ export function Head({ thread }: { thread: Thread }): VNode {
               </button>
             ) : null,
           )}
-          {canResume && allows("graph") && (
+          {canResume && start === null && (
             <button type="button" class="action" onClick={() => open(() => <ResumeDialog thread={thread} />)}>
               Resume …
             </button>
           )}
-          {(canResume || report.questions.length > 0) && !allows("graph") && (
-            <small>To do it from this page, start turns web with --write and --graph.</small>
+          {(canResume || report.questions.length > 0) && start !== null && (
+            <details>
+              <summary>To do it from this page</summary>
+              <Command of={start} />
+            </details>
           )}
         </Card>
         <Card question="What would a rewind undo?" sentence={answers.rewind}>

@@ -2,7 +2,7 @@ import type { VNode } from "preact";
 import { ofThread } from "../addresses";
 import type { RewindPlan, Rewinds, Thread } from "../api";
 import { useAnswer } from "./ask";
-import { allows, open } from "./dialogs";
+import { mayWrite, open } from "./dialogs";
 import { Choice, RewindDialog, TakeBackDialog } from "./forms";
 import { go, usePlace } from "./place";
 import { Ago, Command, Pill, Text } from "./text";
@@ -47,7 +47,7 @@ export function RewindView({ thread, tick }: { thread: Thread; tick: number }): 
               label="Leave effects that have no undo as they are"
             />
           )}
-          {plan.data !== undefined && <Plan plan={plan.data} />}
+          {plan.data !== undefined && <Plan plan={plan.data} start={thread.start} />}
         </>
       )}
       <h2>Past rewinds</h2>
@@ -76,15 +76,20 @@ export function RewindView({ thread, tick }: { thread: Thread; tick: number }): 
                 </>
               )}
               {". "}
+              {rewind.undone > 0 && `It undid ${plural(rewind.undone, "effect")}. `}
               {rewind.status === "done" &&
                 rewind.command === null &&
                 `It can't be taken back${rewind.archived ? " before the later one." : ": nothing was kept."}`}
             </p>
-            {rewind.command !== null && <Command of={rewind.command} />}
-            {rewind.command !== null && allows("write") && (
-              <button type="button" class="action" onClick={() => open(() => <TakeBackDialog rewind={rewind} />)}>
-                Take back …
-              </button>
+            {rewind.command !== null && (
+              <>
+                <Command of={rewind.command} />
+                {mayWrite() && (
+                  <button type="button" class="action" onClick={() => open(() => <TakeBackDialog rewind={rewind} />)}>
+                    Take back …
+                  </button>
+                )}
+              </>
             )}
           </div>
         </article>
@@ -93,8 +98,7 @@ export function RewindView({ thread, tick }: { thread: Thread; tick: number }): 
   );
 }
 
-function Plan({ plan }: { plan: RewindPlan }): VNode {
-  const { removed } = plan;
+function Plan({ plan, start }: { plan: RewindPlan; start: string | null }): VNode {
   return (
     <article class="card plan-card" aria-label="Plan">
       <h3 class="top">
@@ -111,17 +115,11 @@ function Plan({ plan }: { plan: RewindPlan }): VNode {
             It would be refused now: <Text of={plan.refused} />
           </p>
         )}
-        {removed !== null && (
-          <p class="counts">
-            Goes: {plural(plan.tasks.length, "task")} (<Text of={plan.tasks.join(", ") || "none"} />
-            ), {plural(removed.turns, "turn")}, {plural(removed.checkpoints, "checkpoint")}, {plural(removed.effects, "effect")}.
-          </p>
-        )}
         <h4>Undone, in this order</h4>
         <Undos effects={plan.effects} />
         <Command of={plan.command} />
-        {allows("write") && plan.refused === null && (
-          <button type="button" class="action" onClick={() => open(() => <RewindDialog plan={plan} />)}>
+        {mayWrite() && plan.refused === null && (
+          <button type="button" class="action" onClick={() => open(() => <RewindDialog plan={plan} start={start} />)}>
             Rewind …
           </button>
         )}

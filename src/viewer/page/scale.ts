@@ -83,21 +83,22 @@ const STEPS = [
   ...[1_000, 2_000, 5_000, 10_000, 15_000, 30_000],
   ...[60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000],
 ];
-/** Names of moments need this share of the width. */
-const TICK_ROOM = 0.105;
+/** Names of moments need this share of the width: whole ones, and those with seconds only. */
+const TICK_ROOM = 0.135;
+const SHORT_ROOM = 0.09;
 
 function ticksOf(stretches: readonly Stretch[], of: (at: number) => number): Tick[] {
   const ticks: Tick[] = [];
   for (const { from, to, left, right } of stretches) {
     const perUnit = (right - left) / (to - from);
-    const step = STEPS.find((each) => each * perUnit >= TICK_ROOM) ?? Infinity;
+    const step = STEPS.find((each) => each * perUnit >= SHORT_ROOM) ?? Infinity;
     const moments: number[] = [];
     if (step !== Infinity) for (let at = Math.ceil(from / step) * step; at <= to; at += step) moments.push(at);
-    const first = moments.length === 0 || of(moments[0] ?? from) - left > TICK_ROOM * 0.9 ? [from] : [];
+    const first = moments.length === 0 || of(moments[0] ?? from) - left > TICK_ROOM ? [from] : [];
     for (const at of [...first, ...moments]) {
       const place = of(at);
       const last = ticks.at(-1);
-      if (last !== undefined && place - last.left < TICK_ROOM * 0.85) continue;
+      if (last !== undefined && place - last.left < (last.full ? TICK_ROOM : SHORT_ROOM)) continue;
       if (place > 0.94) continue;
       const isSameMinute = last !== undefined && Math.floor(last.at / 60_000) === Math.floor(at / 60_000);
       ticks.push({ at, left: place, full: !isSameMinute });

@@ -1,5 +1,6 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
+import { server } from "./server";
 import { clock, moment, ago, now, utc, bytes } from "./words";
 
 /**
@@ -136,20 +137,26 @@ export function Copy({ text, what = "Copy" }: { text: string | (() => string); w
   );
 }
 
-/** A command to run in a terminal, with a button that copies it. */
-export function Command({ of }: { of: string }): VNode {
+/** A command to run in a terminal, with a button that copies it. It names the database as `turns web` was told it. */
+export function Command({ of: command }: { of: string }): VNode {
+  const of = command.replace(/^turns/, server.get()?.program ?? "turns");
   return (
-    <span class="command">
-      <code>
-        {of.split(" ").map((word, index) => (
-          <span key={index} class={word.length < 22 ? "word" : ""}>
-            {index > 0 && " "}
-            <Text of={word} />
-          </span>
-        ))}
-      </code>
-      <Copy text={of} what="Copy" />
-    </span>
+    <>
+      <span class="command">
+        <code>
+          {of.split(" ").map((word, index) => (
+            <span key={index} class={word.length < 22 ? "word" : ""}>
+              {index > 0 && " "}
+              <Text of={word} />
+            </span>
+          ))}
+        </code>
+        <Copy text={of} />
+      </span>
+      {of.includes("MODULE#EXPORT") && (
+        <small class="module">MODULE#EXPORT: your graph's file and its export, ./agent.ts#graph</small>
+      )}
+    </>
   );
 }
 

@@ -1,4 +1,4 @@
-import { server } from "./dialogs";
+import { server } from "./server";
 import { store } from "./store";
 
 export type Theme = "auto" | "light" | "dark";

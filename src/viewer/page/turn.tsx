@@ -4,7 +4,7 @@ import { ofThread } from "../addresses";
 import type { Bar, Diff, Thread, TurnAnswer } from "../api";
 import { type Asked, useAnswer } from "./ask";
 import { DiffBlock } from "./diff";
-import { allows, open } from "./dialogs";
+import { open } from "./dialogs";
 import { Effects, isInDoubt } from "./effects";
 import { AnswerDialog } from "./forms";
 import { Chat } from "./messages";
@@ -87,7 +87,7 @@ export function TurnPane({
           <p class="question">
             It asks:{" "}
             <Text of={typeof question.value === "string" ? question.value : JSON.stringify(question.value).slice(0, 300)} />{" "}
-            {allows("graph") && (
+            {thread.start === null && (
               <button
                 type="button"
                 class="action"
