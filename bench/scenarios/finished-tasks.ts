@@ -17,7 +17,7 @@ export const tasks: Scenario = {
     const contenders = all.filter(({ id }) => id !== "no-turns");
     const samples = new Samples();
     const facts: Record<string, number> = {};
-    const [steps, threads] = quick ? [25, 1] : [60, 2];
+    const [steps, threads] = quick ? [25, 1] : [60, 5];
     await withFolder(async (folder) => {
       const stores = await Promise.all(
         contenders.map(async (contender) => {

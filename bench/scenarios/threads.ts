@@ -49,7 +49,7 @@ const states: Scenario[] = [
         workload: wideState,
         steps: quick ? 30 : 100,
         measured: quick ? 10 : 20,
-        threads: 1,
+        threads: quick ? 1 : 4,
         seeds: false,
         history: "all",
       }),
