@@ -111,7 +111,7 @@ export async function loadedRecord(
  * @returns a checkpoint that later changes by the caller don't reach, with the caller's own `channel_values`
  */
 export function copyExceptValues(checkpoint: Checkpoint): Checkpoint {
-  const seen = Object.entries(checkpoint.versions_seen).map(([node, versions]) => [node, { ...versions }]);
+  const seen = Object.entries(checkpoint.versions_seen ?? {}).map(([node, versions]) => [node, { ...versions }]);
   return {
     ...checkpoint,
     channel_versions: { ...checkpoint.channel_versions },

@@ -1,3 +1,4 @@
+import { startedAs } from "../inspection/words";
 import { ago, cut, oneLine, widthOf } from "./text";
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, blue: 34, cyan: 36 } as const;
@@ -17,7 +18,7 @@ export interface Look {
 
 /** A command that names the database as this one did, if it fits into the line then. A command stays in one line. */
 export function toCopy(command: string, { program = "turns", database = "", width }: Look): string {
-  const from = (start: string): string => command.replace(/^turns(?= )/, start.trim());
+  const from = (start: string): string => startedAs(start.trim(), command);
   const named = from(`${program} ${database}`);
   return widthOf(named) + INDENT.length > width ? from(program) : named;
 }

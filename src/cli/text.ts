@@ -1,5 +1,3 @@
-import { shellWord } from "../inspection/words";
-
 /* Texts for a terminal: their width, and values in few characters. */
 
 /* eslint-disable no-control-regex -- these characters are what it's about */
@@ -22,10 +20,7 @@ export function oneLine(text: string): string {
   return safe(text.replaceAll(/\s+/g, " ").trim());
 }
 
-/** A word of a command to paste: quoted for a shell if it has to be, in one line, and safe to show. */
-export function word(text: string): string {
-  return shellWord(safe(text.replaceAll(/\s/g, " ")));
-}
+export { shellWord as word } from "../inspection/words";
 
 /** How many columns a text takes. Colours take none. */
 export function widthOf(text: string): number {

@@ -46,7 +46,27 @@ export function inBrief(value: unknown, most = 160): string {
   return firstLine(text.replaceAll(/\s+/g, " "), most);
 }
 
-/** A word for a shell: quoted if it has to be. */
+/**
+ * A word of a command to paste, in one line: quoted if it has to be. What a terminal would act on, or a line can't show, is written
+ * as bash and zsh read it.
+ */
 export function shellWord(text: string): string {
-  return /^[\w./:@%+=-][\w./:@%+=#-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  if (/^[\w./:@%+=-][\w./:@%+=#-]*$/.test(text)) return text;
+  if (text.search(UNSHOWN) < 0) return `'${text.replaceAll("'", "'\\''")}'`;
+  const quoted = text.replaceAll(/[\\']/g, (character) => `\\${character}`);
+  return `$'${quoted.replaceAll(UNSHOWN, escaped)}'`;
+}
+
+/** Also spaces that a line loses when several become one. */
+const UNSHOWN = /[\p{Cc}\p{Cf}\u2028\u2029]|[^\S ]|^ | (?= )| $/gu;
+
+function escaped(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+}
+
+/** A command of `turns`, begun as the program was started here: with the database. */
+export function startedAs(start: string, command: string): string {
+  // As a text, the start could hold what `replace` takes for a pattern: `$'`.
+  return command.replace(/^turns(?= |$)/, () => start);
 }

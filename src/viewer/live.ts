@@ -205,7 +205,7 @@ export function toldOf(change: Change): LiveChange {
     }
     case "rewind": {
       const { what, targetTaskId: taskId, createdAt, takenBackAt } = change;
-      const words = REWIND_WORDS[what].replace("TASK", taskId);
+      const words = REWIND_WORDS[what].replace("TASK", () => taskId);
       return { ...base, words, node: null, taskId, at: (takenBackAt ?? createdAt).toISOString() };
     }
     case "pruned":

@@ -195,7 +195,7 @@ export const REWIND = command<RewindOptions>({
             ? []
             : archived
               ? [
-                  `Take it back: turns take-back ${rewindId}${despite} --yes${undone === 0 ? "" : " (what was undone stays undone)"}`,
+                  `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: turns take-back ${rewindId}${despite} --yes`,
                 ]
               : ["It can't be taken back: --no-archive."];
         const undid = undone === 0 ? [] : [`Undone: ${plural(undone, "effect")}.`];

@@ -139,7 +139,7 @@ export function Copy({ text, what = "Copy" }: { text: string | (() => string); w
 
 /** A command to run in a terminal, with a button that copies it. It names the database as `turns web` was told it. */
 export function Command({ of: command }: { of: string }): VNode {
-  const of = command.replace(/^turns/, server.get()?.program ?? "turns");
+  const of = command.replace(/^turns/, () => server.get()?.program ?? "turns");
   return (
     <>
       <span class="command">
