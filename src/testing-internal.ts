@@ -156,3 +156,5 @@ export { redactedThread } from "./inspection/redacted";
 export { Cursors, tellLive } from "./viewer/live";
 export { WatchedFile } from "./viewer/watched-file";
 export { serve, type Viewer, type ViewerOptions } from "./viewer/server";
+export { shellWord, startedAs } from "./inspection/words";
+export { search } from "./inspection/search";

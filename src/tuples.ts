@@ -43,10 +43,7 @@ export interface TupleParts {
 export async function readTuple(parts: TupleParts, at: Address, start?: FoundAtStart): Promise<CheckpointTuple | undefined> {
   if (parts.serde !== undefined) await parts.serde.settled();
   return freshly(parts.values, at.threadId, async (remembered) => {
-    const read =
-      start === undefined
-        ? parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, remembered)
-        : start.checkpoint(remembered);
+    const read = start?.checkpoint(remembered) ?? parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, remembered);
     const stored = read instanceof Promise ? await read : read;
     return stored === undefined ? undefined : toTuple(parts, stored, true, remembered);
   });

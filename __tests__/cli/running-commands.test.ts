@@ -410,7 +410,7 @@ describe("a rewind that was begun and isn't finished", () => {
     expect((await turns(place, "take-back", rewindId, "--despite-undone", "--yes")).code).toBe(0);
     const rewound = await turns(place, "rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", "--table");
     expect(rewound.stdout).toMatch(
-      /\nTake it back: turns take-back \S+ --despite-undone --yes \(what was undone stays undone\)\n/,
+      /\nWhat was undone stays undone\. Take it back: turns take-back \S+ --despite-undone --yes\n/,
     );
     expect(await turns(place, "rewind", "finished")).toMatchObject({
       code: 2,

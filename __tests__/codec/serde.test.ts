@@ -169,6 +169,16 @@ describe("I3.1 a serde of the user's", () => {
     await serde.settled();
   });
 
+  test("I3.1 a checkpoint without versions_seen is saved, as without a serde", async () => {
+    const { saver } = world(encrypting(key));
+    const { versions_seen: _, ...checkpoint } = emptyCheckpoint();
+    const metadata = { source: "input", step: -1, parents: {} } as const;
+    const at = { configurable: { thread_id: "bare", checkpoint_ns: "" } };
+    await saver.put(at, checkpoint as ReturnType<typeof emptyCheckpoint>, metadata, {});
+    expect((await saver.getTuple(at))?.checkpoint.id).toBe(checkpoint.id);
+    saver.close();
+  });
+
   test("I3.1 without the serde, or with another, reading is refused by name", async () => {
     const { file, saver, graph } = world(encrypting(key));
     await graph.invoke({ messages: [new HumanMessage("hi")] }, config);

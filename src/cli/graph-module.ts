@@ -149,8 +149,7 @@ function exportOf(module: Exports, file: string, name: string): unknown {
   const names = [...new Set(places.flatMap((place) => Object.keys(place)))].filter(
     (one) => one !== "module.exports" && one !== "__esModule" && !(isCommon && one === "default"),
   );
-  const values = Object.assign({}, ...places) as Exports;
-  const graphs = names.filter((one) => isGraph(values[one]));
+  const graphs = names.filter((one) => isGraph(valueIn(places, one)));
   const [only] = names.length === 1 ? names : graphs.length === 1 ? graphs : [];
   const nearest = nearestName(name, names) ?? only;
   throw invalid(
@@ -253,4 +252,13 @@ function sentenceOf(error: unknown): string {
 
 function invalid(problem: string, remedy: string, cause?: unknown): TurnsError {
   return new TurnsError("GRAPH_MODULE_INVALID", { problem, remedy, cause });
+}
+
+/** An export may be a getter that throws: it's no graph then. */
+function valueIn(places: readonly Exports[], name: string): unknown {
+  try {
+    return places.find((place) => Object.hasOwn(place, name))?.[name];
+  } catch {
+    return undefined;
+  }
 }

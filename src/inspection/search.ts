@@ -36,8 +36,10 @@ export interface Searched {
 
 const PAGE = 200;
 const AROUND = 40;
-/** Texts count as the same if they are that far from the match. */
+/** Of two texts, so much before and after the matches is compared. */
 const SAYING = 200;
+/** How many matches of one text are compared. */
+const MATCHES = 1_000;
 /** What a node returned is in its turn, in its writes, and then in the state: the first of these that has a text tells it. */
 const KINDS = ["turn", "effect", "write", "value"] as const;
 /** So many characters are about read at once. One text can be longer. */
@@ -68,11 +70,12 @@ export async function* search(saver: BaseTurnSaver, request: SearchRequest): Asy
           since = performance.now();
         }
         if (signal?.aborted === true) return end("signal", index);
-        const match = found(pattern, text);
-        if (match === undefined || ((kind === "write" || kind === "value") && told.has(match.saying))) continue;
-        if (kind !== "effect") told.add(match.saying);
+        const matches = found(pattern, text);
+        const match = kind === "write" || kind === "value" ? matches.find(({ saying }) => !told.has(saying)) : matches[0];
+        if (match === undefined) continue;
+        if (kind !== "effect") for (const { saying } of matches) told.add(saying);
         const near = name ?? (await nearest(saver, id, seq));
-        yield { threadId: id, kind, number: numberOf(seq), near, excerpt: match.excerpt };
+        yield { threadId: id, kind, number: numberOf(seq), near, excerpt: match.excerpt() };
         left -= 1;
         if (left <= 0) return end("limit", index);
       }
@@ -109,9 +112,9 @@ async function* textsOf(saver: BaseTurnSaver, threadId: string, kind: Match["kin
 async function* shortValues(saver: BaseTurnSaver, threadId: string, pattern: RegExp): AsyncGenerator<Match> {
   const head = await headUpTo(saver, threadId, undefined);
   for (const [channel, { pointer }] of head?.channels ?? []) {
-    const match = pointer?.kind === "inline" ? found(pattern, pointer.text) : undefined;
+    const [match] = pointer?.kind === "inline" ? found(pattern, pointer.text) : [];
     if (head !== undefined && match !== undefined)
-      yield { threadId, kind: "value", number: numberOf(head.seq), near: channel, excerpt: match.excerpt };
+      yield { threadId, kind: "value", number: numberOf(head.seq), near: channel, excerpt: match.excerpt() };
   }
 }
 
@@ -128,17 +131,21 @@ async function allThreads(saver: BaseTurnSaver): Promise<string[]> {
  *
  * @returns the text around the match, and the quoted text that has it
  */
-function found(pattern: RegExp, json: string): { excerpt: string; saying: string } | undefined {
+function found(pattern: RegExp, json: string): { excerpt: () => string; saying: string }[] {
   const text = json.replaceAll("\\n", "\n").replaceAll('\\"', '"');
-  const match = pattern.exec(text);
-  if (match === null) return undefined;
-  const end = match.index + match[0].length;
-  const from = Math.max(0, match.index - AROUND);
-  const upto = Math.min(text.length, end + AROUND);
-  const [before = ""] = /[^"]*$/.exec(text.slice(Math.max(0, match.index - SAYING), match.index)) ?? [];
-  const [after = ""] = /^[^"]*/.exec(text.slice(end, end + SAYING)) ?? [];
-  const excerpt = `${from > 0 ? "…" : ""}${text.slice(from, upto)}${upto < text.length ? "…" : ""}`.replaceAll(/\s+/g, " ");
-  return { excerpt, saying: before + match[0] + after };
+  const matches: ReturnType<typeof found> = [];
+  for (const { 0: matched, index } of text.matchAll(new RegExp(pattern, `${pattern.flags.replace("g", "")}g`))) {
+    const end = index + matched.length;
+    const from = Math.max(0, index - AROUND);
+    const upto = Math.min(text.length, end + AROUND);
+    const [before = ""] = /[^"]*$/.exec(text.slice(Math.max(0, index - SAYING), index)) ?? [];
+    const [after = ""] = /^[^"]*/.exec(text.slice(end, end + SAYING)) ?? [];
+    const excerpt = (): string =>
+      `${from > 0 ? "…" : ""}${text.slice(from, upto)}${upto < text.length ? "…" : ""}`.replaceAll(/\s+/g, " ");
+    matches.push({ excerpt, saying: before + matched + after });
+    if (matches.length === MATCHES) break;
+  }
+  return matches;
 }
 
 /** A commit saves an Action, and then the values of the next checkpoint. */

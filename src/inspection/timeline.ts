@@ -316,9 +316,11 @@ async function tasksOf(
       const isOpen = state === "running" || state === "crashed";
       const startedAt = (row.seq < from ? all[0]?.from : starts[0]) ?? row.createdAt;
       const lastAt = ends.at(-1) ?? startedAt;
-      // An answered question is no failure that is tried again.
-      const answered = new Set(all.flatMap(({ status, nodeTaskId }) => (status === "interrupted" ? [nodeTaskId] : [])));
-      const retries = all.filter(({ attempt, nodeTaskId }) => attempt > 1 && !answered.has(nodeTaskId)).length;
+      // What follows an answered question is no second try.
+      const asked = new Set(
+        all.flatMap(({ status, attempt, nodeTaskId }) => (status === "interrupted" ? [`${nodeTaskId} ${attempt}`] : [])),
+      );
+      const retries = all.filter(({ attempt, nodeTaskId }) => attempt > 1 && !asked.has(`${nodeTaskId} ${attempt - 1}`)).length;
       return {
         ...{ taskId: row.taskId, graphId: row.graphId, number: numberOf(row.seq), startedAt, state, retries },
         endedAt: isOpen ? null : lastAt,

@@ -14,7 +14,7 @@ import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
 import { allRuns, beginRecovery, endRecovery, listRecoveries, recoveryOf, saveRecovery } from "./ops/recoveries";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeWorkOn, takeBack } from "./ops/rewinds";
-import { beginAndLook, beginAtOnce, foundCheckpoint } from "./ops/run-start";
+import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
 import { listTasks } from "./ops/tasks";
@@ -27,7 +27,7 @@ import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "./ops/r
 import { putWrites } from "./ops/put-writes";
 import type { Program } from "./program";
 import type { Session } from "./session";
-import type { Awaitable, Remembered, RunRow, Store, When } from "./store";
+import type { Awaitable, RunRow, Store, When } from "./store";
 
 /** What a store has of its engine's own: the operations that differ, and those that only some engines have. */
 export interface EngineParts
@@ -80,7 +80,6 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     }
   };
   const asked = mark(beginRun, "run-mark");
-  const looked = mark(beginAndLook, "run-mark");
   const ended = { isLight: true, ...operation(endRun) };
   const tokens = { isLight: true, ...operation(addTokens, "tokens") };
   const lease = { isLight: true, ...operation(checkLease) };
@@ -145,12 +144,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
     beginRun: async (run, guard, graphRuns = []) => {
-      if (session.engine.sendsTogether !== true) {
-        const found = await looked(run, guard);
-        const newest = (remembered: Remembered) => read(getCheckpoint)(run.threadId, "", undefined, remembered);
-        return found && { ...found, checkpoint: (remembered) => (found.isThere ? newest(remembered) : undefined) };
-      }
-      const begun = await triedAtOnce(run, graphRuns);
+      const begun = session.engine.sendsTogether === true ? await triedAtOnce(run, graphRuns) : undefined;
       if (begun === undefined) return void (await asked(run, guard));
       const { found } = begun;
       return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };

@@ -925,7 +925,7 @@ export interface Store {
    * that it returns are cleared together with their leases, in case one of those runs is still alive.
    *
    * @param graphRuns the graph runs that begin
-   * @returns what the run asks for at its start; undefined if that must be read
+   * @returns what else the run asks for at its start, where asking again costs a round trip
    */
   beginRun(
     run: RunRow,

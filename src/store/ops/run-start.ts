@@ -12,8 +12,7 @@ import { rememberRead } from "./put-checkpoint";
 import { writesIn } from "./put-writes";
 import { type AnsweredCheckpoint, askCheckpoint, getCheckpoint, hydrated } from "./read-checkpoints";
 import { type RawTask, toTask } from "./tasks";
-import { beginRun } from "./runs";
-import { type FoundThread, foundBy, isIntact, OF_ID, type RawThread, tagOf, threadKey, TOMBSTONE_OF } from "./thread-rows";
+import { isIntact, OF_ID, type RawThread, tagOf, threadKey, TOMBSTONE_OF } from "./thread-rows";
 import type { StoredChunk } from "./values";
 
 /** For a start that doesn't know the number of its thread yet. */
@@ -100,27 +99,6 @@ export function* beginAtOnce(
     throw error;
   } finally {
     session.leases.set(run.runId, threadId);
-  }
-}
-
-/**
- * {@link beginRun}, and what the run finds on its thread, in one transaction: where asking costs no round trip.
- *
- * @returns undefined for a damaged thread, or one that moved: the next read of it reports that
- */
-export function* beginAndLook(
-  session: Session,
-  run: RunRow,
-  guard: Parameters<typeof beginRun>[2],
-): Program<FoundThread | undefined> {
-  yield* beginRun(session, run, guard);
-  // Where a row of the thread guards what is remembered of it, this row wasn't written in the same transaction.
-  if (session.engine.dialect.guards === undefined) session.leases.set(run.runId, run.threadId);
-  try {
-    return yield* foundBy(session, run.threadId);
-  } catch (error) {
-    if (TurnsError.is(error)) return undefined;
-    throw error;
   }
 }
 

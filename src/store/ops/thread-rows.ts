@@ -268,17 +268,8 @@ export function* deletionOf(session: Session, threadId: string): Program<number>
   return (yield* tombstoneOf(session, threadId))?.deletedAt ?? 0;
 }
 
-/** What a run finds on its thread: `deletion` as {@link deletionOf}, `epoch` how often the thread was rewound. */
-export interface FoundThread {
-  deletion: number;
-  epoch: number;
-  isThere: boolean;
-}
-
-export function* foundBy(session: Session, threadId: string): Program<FoundThread> {
-  const key = yield* threadKey(session, threadId);
-  const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
-  return { deletion: grave?.deletedAt ?? 0, epoch: key?.row.epoch ?? 0, isThere: key !== undefined };
+export function* foundBy(session: Session, threadId: string): Program<{ deletion: number; epoch: number }> {
+  return { deletion: yield* deletionOf(session, threadId), epoch: (yield* threadKey(session, threadId))?.row.epoch ?? 0 };
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
