@@ -261,7 +261,7 @@ describe("each command", () => {
   test("S10.1 before an effect is settled, the plan says by which key to look, what it was called with, and what lacks", async () => {
     const [{ id, key }] = (await json("effects", [])).effects;
     const plan = await shown(["effect", "resolve", id, "done"], 80);
-    expect(plan).toContain(`Look first: with the receiver, by its key ${key}.`);
+    expect(plan).toContain(`Ask the receiver first whether it has key ${key}.`);
     const charged = (await json("effects", ["finished"])).effects.find(({ name }: { name: string }) => name === "cli-charge");
     expect(await shown(["effect", "resolve", charged.id, "done"], 80)).toMatch(/\nIt was called with \{.*\}\.\n/);
     expect(plan).toContain("add --result JSON");

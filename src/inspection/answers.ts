@@ -219,7 +219,7 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
         rewind !== null
           ? `turns rewind ${thread} --graph ${graph} --yes`
           : doubt !== undefined
-            ? `turns effect resolve ${doubt.id} ${outcomeOf(doubt)}`
+            ? `turns effect resolve ${shellWord(doubt.id)} ${outcomeOf(doubt)}`
             : question !== undefined
               ? `turns inbox answer ${thread} --value JSON --graph ${graph} --yes`
               : null;

@@ -412,7 +412,7 @@ async function rewindsAnswer(context: Context, asked: Asked): Promise<Api.Rewind
 }
 
 export const takeBackCommand = (rewindId: string, undone: number): string =>
-  `turns take-back ${rewindId}${undone > 0 ? " --despite-undone" : ""} --yes`;
+  `turns take-back ${shellWord(rewindId)}${undone > 0 ? " --despite-undone" : ""} --yes`;
 
 /** Of so many effects a rewind's plan tells what they were called with. */
 const MOST_TITLES = 100;

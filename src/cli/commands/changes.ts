@@ -80,7 +80,7 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
       planText: (look) =>
         [
           `${table([effect], EFFECT_COLUMNS, look)}\n`,
-          `Look first: with the receiver, by its key ${effect.key}.`,
+          `Ask the receiver first whether it has key ${oneLine(effect.key)}.`,
           ...(details.input === undefined ? [] : [`It was called with ${oneLine(brief(plain(details.input)))}.`]),
           `It would be settled as ${outcome}. That can't be taken back.`,
           ...(outcome === "done" && options.result === undefined

@@ -186,8 +186,8 @@ function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt
     probe: "its probe is asked",
     key: "it's called again with the same key",
     rewind: "a rewind settles it",
-    "maybe-probe": `unless it has a probe, settle it first: turns effect resolve ${id} done --yes (or not-done)`,
-    person: `settle it first: turns effect resolve ${id} done --yes (or not-done)`,
+    "maybe-probe": `unless it has a probe, settle it first: turns effect resolve ${word(id)} done --yes (or not-done)`,
+    person: `settle it first: turns effect resolve ${word(id)} done --yes (or not-done)`,
   };
   return `${labelled(name, label)} of ${node}: ${how[by]}`;
 }
