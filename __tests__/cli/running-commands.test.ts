@@ -409,9 +409,7 @@ describe("a rewind that was begun and isn't finished", () => {
     expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("Here: add --despite-undone.") });
     expect((await turns(place, "take-back", rewindId, "--despite-undone", "--yes")).code).toBe(0);
     const rewound = await turns(place, "rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", "--table");
-    expect(rewound.stdout).toMatch(
-      /\nWhat was undone stays undone\. Take it back: turns take-back \S+ --despite-undone --yes\n/,
-    );
+    expect(rewound.stdout).toMatch(/\nWhat was undone stays undone\. Take it back: turns take-back \S+ --despite-undone --yes\n/);
     expect(await turns(place, "rewind", "finished")).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("--to is missing"),
