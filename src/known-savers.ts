@@ -6,8 +6,8 @@ const readers: Reader[] = ((globalThis as Record<symbol, unknown>)[Symbol.for("l
   []) as Reader[];
 
 /**
- * A class of savers tells how to read what it keeps in a private field. As values of a WeakMap, garbage collections of young
- * objects would keep it, and with it every closed saver.
+ * A class of savers tells how to read what it keeps in a private field. In a WeakMap it would outlive the
+ * garbage collections of young objects, and so would every closed saver.
  */
 export function addReader(reader: Reader): void {
   readers.push(reader);

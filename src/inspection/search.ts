@@ -38,7 +38,7 @@ const PAGE = 200;
 const AROUND = 40;
 /** Of two texts, so much before and after the matches is compared. */
 const SAYING = 200;
-/** How many matches of one text are compared. */
+/** How many matches of one text are compared. One that has more is told again. */
 const MATCHES = 1_000;
 /** What a node returned is in its turn, in its writes, and then in the state: the first of these that has a text tells it. */
 const KINDS = ["turn", "effect", "write", "value"] as const;
@@ -71,7 +71,8 @@ export async function* search(saver: BaseTurnSaver, request: SearchRequest): Asy
         }
         if (signal?.aborted === true) return end("signal", index);
         const matches = found(pattern, text);
-        const match = kind === "write" || kind === "value" ? matches.find(({ saying }) => !told.has(saying)) : matches[0];
+        const mayBeTold = (kind === "write" || kind === "value") && matches.length < MATCHES;
+        const match = mayBeTold ? matches.find(({ saying }) => !told.has(saying)) : matches[0];
         if (match === undefined) continue;
         if (kind !== "effect") for (const { saying } of matches) told.add(saying);
         const near = name ?? (await nearest(saver, id, seq));
@@ -129,7 +130,7 @@ async function allThreads(saver: BaseTurnSaver): Promise<string[]> {
 /**
  * Matches what people see: in JSON text, line ends and quotes are escaped.
  *
- * @returns the text around the match, and the quoted text that has it
+ * @returns of the first matches, the text around each and the quoted text that has it; empty if nothing matches
  */
 function found(pattern: RegExp, json: string): { excerpt: () => string; saying: string }[] {
   const text = json.replaceAll("\\n", "\n").replaceAll('\\"', '"');
