@@ -183,13 +183,13 @@ describe("a graph that --graph names", () => {
   test("S10.1 printed commands can be pasted: ids are quoted for a shell, and can't do anything to the terminal", async () => {
     const place = await world();
     const [failed, waiting] = ["x; touch p\u001b[2J", "w; touch p"];
-    const quoted = String.raw`'x; touch p\u001b[2J'`;
+    const quoted = String.raw`$'x; touch p\u001b[2J'`;
     const saver = openSaver(place);
     await saver.copyThread("waiting", waiting);
     await saver.copyThread("failed", failed);
     await (saver.close() as unknown);
     const printed: readonly (readonly [args: string[], says: string | RegExp])[] = [
-      [["--table"], /\n {2}turns \S.* status '/],
+      [["--table"], /\n {2}turns \S.* status (\$'x|'w); touch p/],
       [["threads", "--sort", "id", "--search", "touch", "--limit", "1", "--table"], "--cursor 'w; touch p'"],
       [["resume", failed, ...withGraph("fails"), "--yes", "--table"], `turns log ${quoted} --failed`],
       [["resume", waiting, ...withGraph("asks"), "--table"], "turns inbox answer 'w; touch p' --value"],
