@@ -32,7 +32,7 @@ export const POSTGRES_SUITES = [
   "cli/moving-commands",
   "cli/running-commands",
   "concurrency/lease",
-  "concurrency/rewound-runs.property",
+  "concurrency/{rewound-runs.property,starting-runs}",
   "crash/clock",
   "crash/crash-matrix",
   "crash/recover-storm",
