@@ -53,6 +53,6 @@ test.each([
   expect(missed).toEqual([]);
   expect(earlier).toBeGreaterThan(0);
   expect(later).toBeGreaterThan(0);
-  await saver.close();
-  await other.close();
+  await (saver.close() as unknown);
+  await (other.close() as unknown);
 });
