@@ -97,7 +97,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const runStarts = new RunStarts(recorder);
   const planned = new PlannedThoughts(options, redaction, seen);
   const progress = new SaveProgress(seen, runs, failures.saves, reports, retention);
-  const failed = new FailedSaves(options, reports, failures, draining, runStarts, recorder);
+  const failed = new FailedSaves(options, reports, failures, draining, runStarts, recorder, store);
   const checkpointRequests = new CheckpointRequests(options, values, runs, runNames, runStarts, planned);
   const writesRequests = new WritesRequests(options, values, redaction, runNames, runStarts);
   const checkpointSaves = new CheckpointSaves(recorder, checkpointRequests, store, values, serde, progress, failed);

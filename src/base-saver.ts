@@ -277,11 +277,16 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     const id = checkedArgument(threadId, "threadId", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
     await this.#store.deleteThread(id, this.#options.clock().getTime(), final, isAlive);
-    this.#runNames.forget(id);
-    this.#values.forget(id);
-    this.#pruner?.forget(id);
+    this.#forget(id);
     await removeLeftovers(this.#store, isAlive);
     this.#space.later();
+  }
+
+  /** A thread was deleted. */
+  #forget(threadId: string): void {
+    this.#runNames.forget(threadId);
+    this.#values.forget(threadId);
+    this.#pruner?.forget(threadId);
   }
 
   /** Reads the history of delta channels, all of them with one query; `store/ops/delta.ts` says which writes count. */
@@ -347,11 +352,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    */
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruning, request);
-    for (const threadId of report.dryRun ? [] : report.deletedThreads) {
-      this.#runNames.forget(threadId);
-      this.#values.forget(threadId);
-      this.#pruner?.forget(threadId);
-    }
+    for (const threadId of report.dryRun ? [] : report.deletedThreads) this.#forget(threadId);
     if (!report.dryRun) this.#emitter.emit("pruned", { by: "prune", ...report });
     return report;
   }

@@ -118,3 +118,10 @@ export function copyExceptValues(checkpoint: Checkpoint): Checkpoint {
     versions_seen: Object.fromEntries(seen) as Checkpoint["versions_seen"],
   };
 }
+
+/** Copies what a row has of a checkpoint's metadata beside what the serde makes of them, so that later changes don't reach it. */
+export function copiedMetadata(metadata: CheckpointMetadata): CheckpointMetadata {
+  const copy: Record<string, unknown> = { ...metadata };
+  for (const [key, value] of Object.entries(copy)) if (typeof value === "object" && value !== null) copy[key] = { ...value };
+  return copy as unknown as CheckpointMetadata;
+}

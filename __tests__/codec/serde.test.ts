@@ -8,7 +8,7 @@ import { Annotation, Command, interrupt, MessagesAnnotation, START, StateGraph }
 import { emptyCheckpoint, MemorySaver, type SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { validate } from "@langchain/langgraph-checkpoint-validation";
 import { CheckpointPersister, TurnSaver } from "langgraph-checkpoint-turns";
-import { UserSerde } from "../../src/testing-internal";
+import { internalsOf, UserSerde } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
 
 const plain = new MemorySaver().serde;
@@ -98,6 +98,48 @@ describe("I3.1 a serde of the user's", () => {
     expect(tuple?.checkpoint.channel_values).toEqual({ x: { id: "3" } });
     await Promise.all(saves);
     expect(order).toEqual(["1", "2", "3"]);
+    saver.close();
+  });
+
+  test("I3.1 what the caller changes after its call isn't saved", async () => {
+    const { saver } = world(encrypting(key, [20, 20, 20]));
+    const metadata = { source: "loop" as const, step: 3, parents: { outer: "a" } as Record<string, string> };
+    const checkpoint = { ...emptyCheckpoint(), channel_values: { x: 1 }, channel_versions: { x: 1 } };
+    const at = { configurable: { thread_id: "changed", checkpoint_ns: "" } };
+    const saving = saver.put(at, checkpoint, metadata, { x: 1 });
+    Object.assign(metadata, { source: "fork", step: 9 });
+    metadata.parents["outer"] = "b";
+    await saving;
+    const head = await internalsOf(saver).store.getCheckpoint("changed", "", undefined, {
+      elements: () => 0,
+      chunk: () => false,
+    });
+    expect(head).toMatchObject({ source: "loop", step: 3 });
+    expect(await saver.getTuple(at)).toMatchObject({ metadata: { source: "loop", step: 3, parents: { outer: "a" } } });
+    saver.close();
+  });
+
+  test("I3.1 what rests on a checkpoint that the serde refuses is refused with the same error, though it was handed in before", async () => {
+    const serde: SerializerProtocol = {
+      dumpsTyped: async (value) => {
+        if (value !== "refused") return plain.dumpsTyped(value);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        throw new Error("no");
+      },
+      loadsTyped: (type, data) => plain.loadsTyped(type, data),
+    };
+    const saver = TurnSaver.fromPath(":memory:", { serde });
+    const put = (id: string, x: string, parent?: string) =>
+      saver.put(
+        { configurable: { ...config.configurable, checkpoint_id: parent } },
+        { ...emptyCheckpoint(), id, channel_values: { x }, channel_versions: { x: 1 } },
+        { source: "loop", step: 0, parents: {} },
+        { x: 1 },
+      );
+    await put("1", "there");
+    const saves = await Promise.allSettled([put("2", "refused", "1"), put("3", "rests on it", "2")]);
+    expect(saves).toMatchObject([{ reason: { code: "UNSERIALIZABLE_VALUE" } }, { reason: { code: "UNSERIALIZABLE_VALUE" } }]);
+    expect((await saver.getTuple(config))?.checkpoint.id).toBe("1");
     saver.close();
   });
 

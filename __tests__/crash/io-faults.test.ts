@@ -372,6 +372,21 @@ describe("what rests on a checkpoint that could not be saved", () => {
     saver.close();
   });
 
+  test("isn't refused where that one is there: it was saved before, and saving it again failed", async () => {
+    const path = tempFile();
+    const saver = open(path);
+    const db = new Database(path);
+    await save(saver, 0);
+    await save(saver, 2);
+    db.exec("CREATE TRIGGER no BEFORE UPDATE ON langgraph_threads BEGIN SELECT RAISE(ABORT, 'no'); END");
+    expect(await codeOf(() => save(saver, 2))).toBe("STORE_FAILED");
+    db.exec("DROP TRIGGER no");
+    await save(saver, 4);
+    expect((await saver.verify()).problems).toEqual([]);
+    db.close();
+    saver.close();
+  });
+
   test("so that a run whose input is lost leaves no history with a hole in it", async () => {
     const path = tempFile();
     const saver = open(path);

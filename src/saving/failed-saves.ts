@@ -3,6 +3,7 @@ import { TurnsError } from "../errors";
 import type { ResolvedOptions } from "../options";
 import { type CheckpointAddress, checkpointKey } from "../run-config";
 import type { RunStarts } from "../run-starts";
+import type { Store } from "../store/store";
 import { closedMeanwhile, type Draining } from "../turns/draining";
 import type { PendingFailures } from "../turns/pending-failures";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
@@ -15,12 +16,12 @@ const REMEMBERED = 1_000;
 type Save = CheckpointAddress & { parentId?: string | undefined; nodeTaskId?: string };
 
 /**
- * What happens to a save that failed. It is reported and logged. Then the save rejects, as LangGraph's own savers do. In an
- * attached run, the rejection waits for somebody who can handle it; see {@link PendingFailures}.
+ * What happens to a save that failed. It is reported and logged. Then the save rejects, as those of LangGraph's own savers do. In an
+ * attached run, the error waits for somebody who can handle it; see {@link PendingFailures}.
  *
- * It also remembers checkpoints that couldn't be saved, with the error of each. Anything based on one of them is refused with the
- * same error. LangGraph saves the checkpoint after a run's input before anybody can stop it, and history with a hole would read
- * as if nothing were missing.
+ * Checkpoints that couldn't be saved are remembered, each with its error. What is based on one of them is refused with that error:
+ * otherwise the history would have a hole, and nobody could see it. LangGraph itself continues: before anybody can stop it, it hands in the
+ * checkpoint behind a run's input.
  */
 export class FailedSaves {
   readonly #errors = new Map<string, { error: unknown }>();
@@ -32,6 +33,7 @@ export class FailedSaves {
     private readonly draining: Draining,
     private readonly starts: RunStarts,
     private readonly recorder: TurnRecorder,
+    private readonly store: Pick<Store, "placeOf">,
   ) {}
 
   /** @throws the error that saving this checkpoint failed with, if it failed */
@@ -73,8 +75,20 @@ export class FailedSaves {
   #remember(at: CheckpointAddress, error: unknown): void {
     // The id may be used again, and then the run continues.
     if (TurnsError.is(error, "THREAD_DELETED") || TurnsError.is(error, "THREAD_MOVED")) return;
-    this.#errors.set(checkpointKey(at), { error });
+    const key = checkpointKey(at);
+    const remembered = { error };
+    this.#errors.set(key, remembered);
     const [oldest] = this.#errors.keys();
     if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);
+    void this.#forgetIfSaved(at, () => this.#errors.get(key) === remembered && this.#errors.delete(key));
+  }
+
+  /** It was saved before, and saving it once more has failed; or only the answer to its commit was lost. */
+  async #forgetIfSaved({ threadId, ns, checkpointId }: CheckpointAddress, forget: () => void): Promise<void> {
+    try {
+      if ((await this.store.placeOf(threadId, ns, checkpointId)) !== undefined) forget();
+    } catch {
+      // Then it counts as not saved.
+    }
   }
 }

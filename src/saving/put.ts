@@ -1,7 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { addressOf, checkedId, refuseMalformed } from "../run-config";
-import { copyExceptValues, type UserSerde } from "../serde";
+import { copiedMetadata, copyExceptValues, type UserSerde } from "../serde";
 import type { SavedCheckpoint, Store } from "../store/store";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
 import type { Values } from "../values";
@@ -72,9 +72,12 @@ export class CheckpointSaves {
     described: CheckpointMetadata,
   ): Promise<SavedCheckpoint> {
     const kept = copyExceptValues(checkpoint);
-    return serde.inOrder(serde.channels(kept.channel_values, described), (stored) =>
-      this.#commit(config, isRun, at, kept, metadata, stored),
-    );
+    const said = copiedMetadata(metadata);
+    return serde.inOrder(serde.channels(kept.channel_values, described), (stored) => {
+      // The parent may have failed since.
+      this.failed.refuse(at, at.parentId);
+      return this.#commit(config, isRun, at, kept, said, stored);
+    });
   }
 
   #commit(
