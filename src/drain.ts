@@ -6,11 +6,10 @@ import { uptime } from "./system";
 import type { Draining, RunningThread } from "./turns/draining";
 import type { TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
+import { later } from "./timers";
 
 export type { RunningThread } from "./turns/draining";
 
-/** Taken at load, so that a user's fake timers can't stop a drain. */
-const later = setTimeout;
 const LOOK_EVERY_MS = 10;
 /**
  * How long to wait for a run while none of its nodes is running. It may be between two nodes, or nobody may be reading its stream

@@ -4,10 +4,7 @@ import { checkedOptions, schemaOf, signalSchema } from "./options";
 import type { Change, FoundChange, Hints, Place, Told } from "./store/changes";
 import type { Store } from "./store/store";
 import { ID_RULE, isId } from "./system";
-
-/** Taken at load, so that a user's fake timers can't stop a follower. */
-const later = setTimeout;
-const never = clearTimeout;
+import { later, never } from "./timers";
 
 /** Options of `saver.follow`. */
 export interface FollowRequest {

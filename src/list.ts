@@ -5,12 +5,11 @@ import { describe, TurnsError } from "./errors";
 import { checkedId, checkpointIdOf, configurableOf, namespaceOf } from "./run-config";
 import type { CheckpointQuery } from "./store/store";
 import { metadataOf, readListed, type TupleParts } from "./tuples";
+import { othersFirst } from "./timers";
 
 const HEADS_PER_PAGE = 64;
 /** How long a caller who asks for one result after another may keep the event loop busy. */
 const LONGEST_MS = 20;
-/** Taken at load, so that a user's fake timers can't stop a list. */
-const nextMacrotask = setImmediate;
 
 /**
  * Lists page by page. No cursor stays open between two results, since that would keep the write-ahead log from being
@@ -41,7 +40,7 @@ export async function* listTuples(
     const page = await parts.store.listCheckpoints({ ...query, after, limit });
     for (const head of page) {
       if (performance.now() - since >= LONGEST_MS) {
-        await yieldToEventLoop();
+        await othersFirst();
         since = performance.now();
       }
       const metadata = await metadataOf(parts, head);
@@ -56,9 +55,6 @@ export async function* listTuples(
     if (page.length < limit) return;
   }
 }
-
-/** Lets timers and I/O of the process run. */
-const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => nextMacrotask(resolve));
 
 /** Keys are taken literally, dots and quotes included. Values compare deeply. An undefined filter matches everything. */
 function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {

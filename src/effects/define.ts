@@ -7,6 +7,7 @@ import type { Doing } from "./journal";
 import { type CheckedEffect, type EffectOptions, effectOptions, type ErrorOutcome } from "./options";
 import { type AnyTransactions, isAsyncFunction, isTransactions, lookedUp, performed, type Transactions } from "./transactional";
 import type { Effect, EffectTry } from "./types";
+import { atEndOfMacrotask } from "../timers";
 
 /** What an undo is told about the effect it undoes. */
 export interface UndoCall<Input = unknown, Result = unknown> {
@@ -308,13 +309,12 @@ export function definitionOf(value: unknown): AnyDefinition | undefined {
 }
 
 let turn: object | undefined;
-const later = setImmediate;
 
 /** The same object for everything in one turn of the event loop: what the modules of one import define. */
 function turnNow(): object {
   if (turn === undefined) {
     turn = {};
-    later(() => (turn = undefined)).unref();
+    atEndOfMacrotask(() => (turn = undefined)).unref();
   }
   return turn;
 }

@@ -10,7 +10,7 @@ import type { PgPool } from "../store/postgres/driver";
 import { openOfficialTables } from "../store/postgres/official-tables";
 import { openOfficialFile } from "../store/sqlite/official-file";
 import { noTargetId, sharedTargetId, unknownThread } from "./failures";
-import { Hold, type ImportedThread, importThread, yieldToEventLoop } from "./import-thread";
+import { Hold, type ImportedThread, importThread, othersFirstUnlessAborted } from "./import-thread";
 
 export interface ImportOptions {
   /** Only these threads, in this order. Default: all, in the order of their ids. */
@@ -108,12 +108,12 @@ async function importFrom(
 ): Promise<ImportReport> {
   const { file } = source;
   try {
-    await yieldToEventLoop(signal);
+    await othersFirstUnlessAborted(signal);
     for (const threadId of threads ?? [])
       if (!(await source.has(threadId))) throw unknownThread(threadId, file, await source.has(`${threadId}.0`));
     const reports: ImportedThread[] = [];
     for (const [threadId, targetId] of await targetIds(threads ?? allThreads(source), mapThreadId, signal)) {
-      await yieldToEventLoop(signal);
+      await othersFirstUnlessAborted(signal);
       const report = await importHeld({ saver, source, threadId, targetId, signal }, rest);
       reports.push(report);
       onThread?.(report);
@@ -152,7 +152,7 @@ async function targetIds(
   const sources = new Map<string, string>();
   for await (const threadId of threadIds) {
     if (targets.has(threadId)) continue;
-    if (targets.size % THREADS_PER_PIECE === THREADS_PER_PIECE - 1) await yieldToEventLoop(signal);
+    if (targets.size % THREADS_PER_PIECE === THREADS_PER_PIECE - 1) await othersFirstUnlessAborted(signal);
     const targetId: unknown = map(threadId);
     if (!isId(targetId)) throw noTargetId(threadId, targetId);
     const other = sources.get(targetId);

@@ -7,6 +7,7 @@ import type { OfficialKey, OfficialSource } from "../store/official-source";
 import { uptime } from "../system";
 import { differenceOf, type OfficialTuple, officialTuple, tasksToWrite, writesAdded, writesDiffer } from "./official-tuple";
 import { aborted, mismatch, notSaved, threadExists } from "./failures";
+import { othersFirst } from "../timers";
 
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
@@ -198,7 +199,7 @@ async function survey(job: ThreadImport): Promise<Survey> {
 /** The source's checkpoints, smallest id first. @param skipped gets those that are left out */
 async function* eachTuple(job: ThreadImport, skipped: SkippedCheckpoint[] = []): AsyncGenerator<OfficialTuple> {
   for await (const key of keysOf(job.source, job.threadId)) {
-    await yieldToEventLoop(job.signal);
+    await othersFirstUnlessAborted(job.signal);
     await job.hold.renew();
     let tuple: OfficialTuple | undefined;
     try {
@@ -219,7 +220,7 @@ async function countInTarget({ saver, targetId, signal, hold }: ThreadImport): P
   let count = 0;
   for await (const _ of saver.list({ configurable: { thread_id: targetId } })) {
     count += 1;
-    await yieldToEventLoop(signal);
+    await othersFirstUnlessAborted(signal);
     await hold.renew();
   }
   return count;
@@ -230,11 +231,11 @@ const KEYS_PER_PAGE = 1_000;
 const RENEW_AFTER_MS = 1_000;
 
 /**
- * Lets timers and I/O of the process run. Called between two checkpoints.
+ * Between two checkpoints.
  * @throws {TurnsError} if the signal was aborted
  */
-export async function yieldToEventLoop(signal: AbortSignal | undefined): Promise<void> {
-  await new Promise((resolve) => setImmediate(resolve));
+export async function othersFirstUnlessAborted(signal: AbortSignal | undefined): Promise<void> {
+  await othersFirst();
   if (signal?.aborted === true) throw aborted(signal.reason);
 }
 

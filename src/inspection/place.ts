@@ -5,6 +5,7 @@ import { SPAN } from "../store/spans";
 import type { CheckpointHead, ListedHead, TurnRow } from "../store/store";
 import { nearestName } from "../unknown-option";
 import { shellWord } from "./words";
+import { othersFirst } from "../timers";
 
 /** A place in a thread's order for people: 1, 2, 3, … The seq is the same with the thread in front. */
 export function numberOf(seq: number): number {
@@ -28,7 +29,7 @@ export async function* paged<T>(
     yield* items;
     last = items.at(-1);
     if (items.length < page) return;
-    await new Promise((resolve) => setImmediate(resolve));
+    await othersFirst();
   }
 }
 

@@ -3,6 +3,7 @@ import { internalsOf } from "../internals";
 import type { StoredText, ThreadActivity } from "../store/inspection";
 import type { TurnRow } from "../store/store";
 import { headUpTo, numberOf, paged } from "./place";
+import { othersFirst } from "../timers";
 
 /** A text that was found. */
 export interface Match {
@@ -66,7 +67,7 @@ export async function* search(saver: BaseTurnSaver, request: SearchRequest): Asy
     for (const kind of KINDS) {
       for await (const { seq, text, name } of textsOf(saver, id, kind)) {
         if (performance.now() - since > TURN_MS) {
-          await new Promise((resolve) => setImmediate(resolve));
+          await othersFirst();
           since = performance.now();
         }
         if (signal?.aborted === true) return end("signal", index);

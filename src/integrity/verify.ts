@@ -3,6 +3,7 @@ import { parseDocument } from "../guards/graph-document";
 import { checkedOptions, functionSchema, idSchema, signalSchema } from "../options";
 import type { IntegrityProblem, VerifyCounts } from "../store/integrity";
 import type { Store } from "../store/store";
+import { othersFirst } from "../timers";
 
 export interface VerifyRequest {
   /** Default: the whole file, with what belongs to no thread. */
@@ -69,7 +70,7 @@ export async function verify(store: Store, request: VerifyRequest): Promise<Veri
     for (const [name, count] of Object.entries(step.checked)) checked[name as keyof VerifyCounts] += count;
     done = step.table === undefined;
     onProgress?.({ table: step.table, checked: { ...checked }, problems: problemCount });
-    await new Promise((resolve) => setImmediate(resolve));
+    await othersFirst();
   }
   const databaseOk = threadId !== undefined || (!done && isFileWhole) ? undefined : isFileWhole;
   return { ok: done && problemCount === 0, done, databaseOk, threads, checked, problems, problemCount, remarks };

@@ -5,6 +5,7 @@ import { removeLeftovers } from "../retention/space";
 import type { TurnSaver } from "../saver";
 import type { ResealCounts, Store } from "../store/store";
 import { isAlive } from "../turns/process-identity";
+import { othersFirst } from "../timers";
 
 /** The result of {@link rotateKeys}. */
 export interface RotationReport {
@@ -56,7 +57,7 @@ export async function rotateKeys(saver: TurnSaver, options: RotationOptions = {}
       next = batch.next;
       onProgress?.({ resealed: Object.values<number>({ ...resealed }).reduce((sum, count) => sum + count, 0) });
       if (signal?.aborted === true) return { keyId: batch.keyId, resealed, retired: 0, done: false };
-      await new Promise((resolve) => setImmediate(resolve));
+      await othersFirst();
     } while (next !== undefined);
     const { keyId, retired } = await store.retireKeys();
     if (retired !== undefined) return { keyId, resealed, retired, done: true };

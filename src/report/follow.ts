@@ -3,6 +3,7 @@ import { internalsOf } from "../internals";
 import { checkedOptions } from "../options";
 import type { TurnSaver } from "../saver";
 import { type FromThreadOptions, threadOptions } from "./from-thread";
+import { later, never } from "../timers";
 
 /** Options of `CheckpointFile.follow`. */
 export interface FollowOptions extends FromThreadOptions {
@@ -58,8 +59,8 @@ class Follower implements ProgressFollower {
   }
 
   async flush(): Promise<void> {
-    clearTimeout(this.#timer);
-    clearTimeout(this.#question);
+    never(this.#timer);
+    never(this.#question);
     this.#timer = undefined;
     this.#writing = this.#writing.then(() => this.#write());
     await this.#writing;
@@ -75,7 +76,7 @@ class Follower implements ProgressFollower {
   /** Schedules one write, no matter how many events arrive: under a steady stream of them the file is still written. */
   #later(delayMs: number): void {
     if (this.#closed || this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => void this.flush(), delayMs);
+    this.#timer = later(() => void this.flush(), delayMs);
     // A follower alone keeps no process alive: close it before the process exits.
     this.#timer.unref();
   }
@@ -83,8 +84,8 @@ class Follower implements ProgressFollower {
   /** The file says that the thread is running, so it is written once more when the run is over. */
   #awaitEnd(): void {
     if (this.#closed) return;
-    clearTimeout(this.#question);
-    this.#question = setTimeout(() => void this.#askForEnd(), ASK_AGAIN_MS);
+    never(this.#question);
+    this.#question = later(() => void this.#askForEnd(), ASK_AGAIN_MS);
     this.#question.unref();
   }
 

@@ -21,6 +21,7 @@ import {
   sumOf,
   TOKEN_KINDS,
 } from "./progress";
+import { othersFirst } from "../timers";
 
 /** Options of `CheckpointFile.fromThread`. */
 export interface FromThreadOptions {
@@ -85,7 +86,7 @@ async function turnsOf(saver: TurnSaver, threadId: string): Promise<Turn[]> {
     const page: Page<Turn> = await saver.turns.list(threadId, { after: turns.at(-1)?.seq, limit: PAGE });
     for (const turn of page) turns.push(turn);
     if (page.cursor === undefined) return turns;
-    await new Promise((resolve) => setImmediate(resolve));
+    await othersFirst();
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Awaitable, PruneCounts, PrunePlan, PruneWish, Store } from "../store/store";
+import { othersFirst } from "../timers";
 
 interface Pace {
   dryRun: boolean;
@@ -68,8 +69,4 @@ async function sweepThread(store: Store, threadId: string, pace: Pace, counts: P
     await othersFirst();
   }
   return true;
-}
-
-export function othersFirst(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -4,6 +4,7 @@ import type { TurnSaverOptions } from "../options";
 import type { Store } from "../store/store";
 import { pruneThread } from "./prune-thread";
 import type { SpaceKeeper } from "./space";
+import { atEndOfMacrotask } from "../timers";
 
 interface ThreadState {
   atWork: boolean;
@@ -64,7 +65,7 @@ export class Retention {
   #schedule(threadId: string, state: ThreadState): void {
     state.atWork = true;
     state.again = false;
-    setImmediate(() => void this.#run(threadId, state));
+    atEndOfMacrotask(() => void this.#run(threadId, state));
   }
 
   async #run(threadId: string, state: ThreadState): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Logger } from "../logger";
 import type { FileSpace, RunRow, Store } from "../store/store";
-import { othersFirst } from "./prune-thread";
+import { atEndOfMacrotask, othersFirst } from "../timers";
 
 /** Pages returned in one transaction: 4 MiB at SQLite's usual page size. */
 const PAGES_AT_ONCE = 1_024;
@@ -45,7 +45,7 @@ export class SpaceKeeper {
 
   /** Finishes in the background what a crashed process had begun to remove or copy. Returns at once. */
   tidy(): void {
-    setImmediate(() => void this.#tidied());
+    atEndOfMacrotask(() => void this.#tidied());
   }
 
   async #tidied(): Promise<void> {
@@ -60,7 +60,7 @@ export class SpaceKeeper {
   later(): void {
     if (this.#atWork) return;
     this.#atWork = true;
-    setImmediate(() => void this.#work());
+    atEndOfMacrotask(() => void this.#work());
   }
 
   async #work(): Promise<void> {

@@ -14,6 +14,7 @@ import { drift, type GraphRunnerOptions } from "./options";
 import { isEmpty, newReport, type RecoverReport, type SkippedThread } from "./recover-report";
 import type { SettledBy, ThreadStatus } from "./thread-status";
 import type { Effect } from "../effects/types";
+import { later } from "../timers";
 
 export type { FailedRecovery, RecoverReport, SkippedThread } from "./recover-report";
 
@@ -96,8 +97,6 @@ export interface Look {
 
 type Drift = GraphRunnerOptions["drift"] | undefined;
 
-/** Taken at load, so that a user's fake timers can't stop a worker. */
-const later = setTimeout;
 const LOOK_FOR_STOP_MS = 100;
 const PAGE = 500;
 const WAIT_MAX_MS = 600_000;

@@ -7,9 +7,7 @@ import { refuseRetiredKey } from "./ops/keys";
 import { TookAllBack } from "./ops/turn-changes";
 import type { Awaitable } from "./store";
 import { areWritten } from "./ops/thread-rows";
-
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const atEndOfMacrotask = setImmediate;
+import { atEndOfMacrotask } from "../timers";
 
 /** What all requests of one kind share. */
 export interface Operation<A extends unknown[] = unknown[], T = unknown> {

@@ -5,6 +5,7 @@ import type { Arrival, Departure, MoveCursor, MovedRow, MovedTo } from "./moves"
 import { mismatch, threadExists } from "./move-failures";
 import { fieldOf, ALL_TABLES } from "./tables";
 import type { Lease, Store } from "./store";
+import { othersFirst } from "../timers";
 
 export interface MoveOrder {
   from: Store;
@@ -194,7 +195,7 @@ async function* pagesOf(read: (cursor?: MoveCursor) => ReturnType<Store["rowsToM
     if (page.rows.length > 0) yield page.rows;
     if (page.next === undefined) return;
     // Timers and I/O of the process run between two pieces.
-    await new Promise((resolve) => setImmediate(resolve));
+    await othersFirst();
     page = await read(page.next);
   }
 }
@@ -203,7 +204,7 @@ async function* pagesOf(read: (cursor?: MoveCursor) => ReturnType<Store["rowsToM
 async function abandoned(to: Store, arrival: Arrival): Promise<void> {
   try {
     await to.abandonArrival(arrival);
-    while (to.isOpen() && (await to.removeLeftovers(() => true))) await new Promise((resolve) => setImmediate(resolve));
+    while (to.isOpen() && (await to.removeLeftovers(() => true))) await othersFirst();
   } catch {
     // The move's own error is reported.
   }

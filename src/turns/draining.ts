@@ -1,8 +1,7 @@
 import { describe, TurnsError } from "../errors";
 import { type Attempt, isCalledBy, type OuterRun } from "./node-task";
+import { atEndOfMacrotask } from "../timers";
 
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const atEndOfMacrotask = setImmediate;
 /** How many macrotasks LangGraph needs to hand in what a node has returned. */
 const TURNS_TO_COMMIT = 2;
 

@@ -2,13 +2,11 @@ import { TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { Recent } from "../store/thread-state";
 import { uptime } from "../system";
+import { atEndOfMacrotask } from "../timers";
 
 /** How many failures are remembered, and for how long one isn't told again. */
 const REMEMBERED = 1_000;
 const QUIET_MS = 60_000;
-/** Taken at load, so that a user's fake timers can't stop it. */
-const atEndOfMacrotask = setImmediate;
-
 /** A checkpoint that couldn't be saved, or writes on it. */
 export interface FailedSave {
   threadId: string;

@@ -3,9 +3,8 @@ import type { Lease, SawDeletion } from "../store/store";
 import { OpenWork } from "./seen-checkpoints";
 import type { RunRegistry } from "./run-registry";
 import { uptime } from "../system";
+import { every, noMore } from "../timers";
 
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const { setInterval: every, clearInterval: stop } = globalThis;
 const CHECK_EVERY_MS = 20;
 /** How long a graph without running nodes counts as active. LangGraph needs less than this between steps. */
 const QUIET_MS = 500;
@@ -55,7 +54,7 @@ export class PendingFailures {
       const timer = every(() => {
         if (this.#runs.isAtWork(threadId, ns)) quietSince = uptime();
         if (uptime() - quietSince < QUIET_MS) return;
-        stop(timer);
+        noMore(timer);
         this.#keep(threadId, (failure) => failure !== entry);
         reject(reason);
       }, CHECK_EVERY_MS);
@@ -66,7 +65,7 @@ export class PendingFailures {
         lease,
         runs: this.#runs.graphRunsOf(threadId),
         taken: () => {
-          stop(timer);
+          noMore(timer);
           resolve();
         },
       };

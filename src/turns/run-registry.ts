@@ -7,6 +7,7 @@ import { uptime } from "../system";
 import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
 import { BEAT_EXPIRY_MS, isAlive, isLost, LEFT, runsOfThisProcess, thisProcess } from "./process-identity";
+import { atEndOfMacrotask, every, later, noMore } from "../timers";
 
 /**
  * A run may never report its end, as a broken-off stream of LangGraph 1.4 doesn't. So a run without a reservation counts as over
@@ -24,9 +25,6 @@ const CHECK_EVERY_MS = 500;
 /** How long to wait for the nodes of a run that was left, and how often to look. */
 const STOP_WITHIN_MS = 100;
 const LOOK_EVERY_MS = 2;
-/** Taken at load, so that a user's fake timers can't keep a thread. */
-const later = setTimeout;
-const atEndOfMacrotask = setImmediate;
 /** How many given-up runs are remembered. */
 const MAX_LAPSED = 1_000;
 /** How long to wait before a row that couldn't be removed is tried again, from the first time to the last. */
@@ -353,7 +351,7 @@ export class RunRegistry {
 
   /** Removes the rows, but leaves unfinished threads to recovery. Running work stays known: its failing saves still ask. */
   close(): void {
-    clearInterval(this.#timer);
+    noMore(this.#timer);
     this.#timer = undefined;
     for (const [threadId, thread] of this.#threads) {
       if (thread.nodesAtWork.size > 0 || thread.reservations.size > 0) thread.end ??= "left";
@@ -475,7 +473,7 @@ export class RunRegistry {
   #add(threadId: string, thread: ActiveThread): void {
     this.#threads.set(threadId, thread);
     runsOfThisProcess.add(thread.rowId);
-    this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
+    this.#timer ??= every(() => this.#check(), CHECK_EVERY_MS).unref();
   }
 
   /** Marks the thread in the store and clears the marks that dead processes left. */
@@ -522,7 +520,7 @@ export class RunRegistry {
   #remove(threadId: string): void {
     this.#threads.delete(threadId);
     if (this.#threads.size > 0) return;
-    clearInterval(this.#timer);
+    noMore(this.#timer);
     this.#timer = undefined;
   }
 

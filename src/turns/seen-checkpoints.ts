@@ -7,6 +7,7 @@ import {
   type PendingWrite,
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
+import { atEndOfMacrotask } from "../timers";
 
 /** Counts what is in progress in this process, by thread: node bodies, or saves. */
 export class OpenWork {
@@ -40,8 +41,6 @@ function newEnd(): { end: Promise<void>; ended: () => void } {
   return { end: new Promise((resolve) => (ended = resolve)), ended: () => ended() };
 }
 
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const atEndOfMacrotask = setImmediate;
 /**
  * How many graphs are remembered, the most recently seen ones, and how many checkpoints of each: a node starts from one of the
  * newest.

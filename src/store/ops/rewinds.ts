@@ -11,7 +11,7 @@ import { forgetRecovery } from "./recoveries";
 import { archivedRow } from "./row-references";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns } from "./runs";
-import { listRuns, growEpoch, outdate, threadKey, recount } from "./thread-rows";
+import { growEpoch, listRuns, outdate, recount, threadKey, threadOrSignpost } from "./thread-rows";
 import { listTasks } from "./tasks";
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
@@ -109,8 +109,9 @@ export function* abandonRewind(
   const begun = yield* rewindOf(session, rewindId);
   yield* clearRuns(session, guard(begun, yield* standing(session, begun)));
   yield* changeRewind(session, rewindId, { status: "abandoned" });
-  const key = yield* threadKey(session, begun.threadId);
-  if (key !== undefined) growEpoch(key);
+  const key = yield* threadOrSignpost(session, begun.threadId);
+  // Nothing runs on a thread that is held for its move: a salvage can leave it so, and lacking something.
+  if (key !== undefined && key.row.movedTo === undefined) growEpoch(key);
 }
 
 function* standing(

@@ -1,5 +1,6 @@
 import { type Answer, Batch, type Prepared, type Query } from "./batch";
-import { ConnectionLost, ConnectionRefused, ConnectTimeout, meaningOfRefusal, PlanLost, PoolCrowded } from "./failures";
+import { ConnectionLost, ConnectionRefused, ConnectTimeout, meaningOfRefusal, PlanLost, PoolCrowded, Silence } from "./failures";
+import { later, never } from "../../timers";
 
 /*
  * What this package needs of `pg`, as structural types. A `pg.Pool` satisfies them, so users need no types of `pg` to compile
@@ -34,10 +35,6 @@ interface OpenClient {
   readonly processID?: number | null;
   readonly connection?: { readonly stream?: { destroy?(error?: Error): void } };
 }
-
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const later = setTimeout;
-const never = clearTimeout;
 
 /** For tests: called whenever a connection sends statements. */
 let onRoundTrip: ((texts: readonly string[]) => void) | undefined;
@@ -111,7 +108,7 @@ export class Connection {
   async send(queries: readonly Query[], isPatient = false): Promise<Answer[]> {
     onRoundTrip?.(queries.map(({ text }) => text));
     const { connection } = this.#open;
-    const isSilent = (): void => connection?.stream?.destroy?.(new Error("the server didn't answer in time"));
+    const isSilent = (): void => connection?.stream?.destroy?.(new Silence());
     const timer = isPatient ? undefined : later(isSilent, this.#answerTimeoutMs);
     const known = prepared.get(this.#client);
     const answers = await new Promise<Answer[]>((done) => {

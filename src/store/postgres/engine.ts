@@ -7,8 +7,19 @@ import type { Awaitable } from "../store";
 import { postgresDialect } from "./dialect";
 import type { Answer, Query } from "./batch";
 import { Connection, type PgPool } from "./driver";
-import { closedError, ConnectionLost, inDoubtError, isDoubtful, isLostBehind, isPassing, sqlState, translated } from "./failures";
+import {
+  closedError,
+  ConnectionLost,
+  inDoubtError,
+  isDoubtful,
+  isLostBehind,
+  isPassing,
+  isSilence,
+  sqlState,
+  translated,
+} from "./failures";
 import { nameOf, Translator } from "./translate";
+import { later } from "../../timers";
 
 export interface PostgresEngineOptions {
   /** For messages. */
@@ -33,9 +44,6 @@ const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const later = setTimeout;
-
 /** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
   WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
@@ -244,7 +252,7 @@ export class PostgresEngine implements Engine {
 
   async #retried<T>(attempt: () => Promise<T>): Promise<T> {
     let since = uptime();
-    let hasEnded = false;
+    let hasBegunAnew = false;
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
         return await attempt();
@@ -252,8 +260,10 @@ export class PostgresEngine implements Engine {
         if (error instanceof CommitInDoubt || error instanceof StaleFacts) throw error;
         if (!isPassing(error)) throw this.meaningOf(error);
         if (uptime() - since >= this.#busyTimeoutMs) {
-          hasEnded = !hasEnded && sqlState(error) === LOCK_TIMEOUT && (await this.#endSilent());
-          if (!hasEnded) throw this.meaningOf(error);
+          // A connection that fell silent has used up all the time, this one or that of the lock's holder.
+          const wasSilence = isSilence(error) || (sqlState(error) === LOCK_TIMEOUT && (await this.#endSilent()));
+          if (hasBegunAnew || !wasSilence) throw this.meaningOf(error);
+          hasBegunAnew = true;
           since = uptime();
         }
       }

@@ -7,6 +7,18 @@ export class ConnectionLost extends Error {
   }
 }
 
+/** Why a connection was given up: the server said nothing for too long. */
+export class Silence extends Error {
+  constructor() {
+    super("the server didn't answer in time");
+  }
+}
+
+/** Whether a connection fell silent. The server may be there on another one. */
+export function isSilence(error: unknown): boolean {
+  return error instanceof ConnectionLost && error.cause instanceof Silence;
+}
+
 /** Others have all connections of the pool. */
 export class PoolCrowded extends Error {
   constructor(ms: number) {

@@ -3,6 +3,7 @@ import type { Logger } from "../../logger";
 import type { Hints } from "../changes";
 import type { Awaitable } from "../store";
 import { Connection, type PgClient, type PgPool } from "./driver";
+import { later, never } from "../../timers";
 
 /** Commits of one process within this time are told of together: a NOTIFY takes a lock that all commits of the server wait for. */
 const TOGETHER_MS = 50;
@@ -12,10 +13,6 @@ const TOGETHER_MS = 50;
  */
 const TEST_MS = 3_000;
 const AGAIN_MS = 30_000;
-/** Taken at load, so that a user's fake timers can't stop it. */
-const later = setTimeout;
-const never = clearTimeout;
-
 /** The parts of a client that {@link PgClient} doesn't have. */
 interface Listening {
   query(text: string): Promise<unknown>;

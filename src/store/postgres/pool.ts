@@ -1,5 +1,6 @@
 import { TurnsError } from "../../errors";
 import type { PgClient, PgPool } from "./driver";
+import { atEndOfMacrotask } from "../../timers";
 
 /** Where a database is, for messages: never with a password. */
 export function nameOfDatabase(source: string | PgPool, schema: string): string {
@@ -16,9 +17,6 @@ export function nameOfDatabase(source: string | PgPool, schema: string): string 
   const name = url === undefined ? database : decodeURIComponent(url.pathname.slice(1));
   return `${at || "localhost"}/${typeof name === "string" ? name : ""} (schema ${schema})`;
 }
-
-/** Taken at load, so that a user's fake timers can't stop it. */
-const soon = setImmediate;
 
 type OnError = (error: Error) => void;
 
@@ -46,7 +44,7 @@ function listenTogether(pool: PgPool) {
   };
   const onConnected = (client: PgClient): void => {
     client.on("error", tell);
-    soon(() => client.removeListener("error", tell));
+    atEndOfMacrotask(() => client.removeListener("error", tell));
   };
   pool.on("error", tell);
   pool.on("connect", onConnected);

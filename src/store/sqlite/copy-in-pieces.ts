@@ -11,6 +11,7 @@ import { sessionOn, type SqliteSession } from "./engine";
 import type { Statement, Program } from "../program";
 import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "../ops/thread-copy";
 import { threadKey } from "../ops/thread-rows";
+import { othersFirst } from "../../timers";
 
 /** A piece is complete at the first of these two limits. Writing rows takes about twice as long as reading them. */
 const READ_MS = 5;
@@ -162,8 +163,4 @@ async function synchronisedLog(db: SqliteDatabase): Promise<void> {
   } catch {
     // The last transaction syncs too, and reports what is wrong.
   }
-}
-
-function othersFirst(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -10,6 +10,7 @@ import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./drive
 import { SQLITE } from "./dialect";
 import { isBusy, sqliteCode, translated } from "./failures";
 import { OpenedFile, sizeOf } from "./opened-file";
+import { later } from "../../timers";
 
 const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;
 
@@ -221,8 +222,6 @@ export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): 
   }
 }
 
-/** Taken at load, so that a user's fake timers can't stop a run. */
-const later = setTimeout;
 /** Average pause between two attempts to get the lock. Long waiters try more often, so that nobody waits for ever. */
 const PAUSE_MS = 12;
 const EAGER_PAUSE_MS = 3;

@@ -12,7 +12,7 @@ const FINDINGS_MAX = 20;
 const CHECKS_MAX = 8;
 const THREAD_COUNT = `SELECT max(coalesce((SELECT max(thread) FROM langgraph_threads), 0),
     coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) AS greatest,
-  (SELECT value FROM langgraph_settings WHERE name = 'threads') AS count`;
+  (SELECT CASE typeof(value) WHEN 'integer' THEN value ELSE '' END FROM langgraph_settings WHERE name = 'threads') AS count`;
 const INDEXES = `SELECT i.name, coalesce(s.sql, '') AS text FROM pragma_index_list(?) AS i JOIN sqlite_schema AS s ON s.name = i.name
   ORDER BY i.name`;
 const COLUMNS = "SELECT name FROM pragma_index_info(?) ORDER BY seqno";

@@ -4,6 +4,7 @@ import { THREADS_MAX } from "../../spans";
 import type { SqliteSession } from "../engine";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./rows";
+import { othersFirst } from "../../../timers";
 
 export interface RefusedRow {
   table: string;
@@ -52,7 +53,7 @@ export async function copyRows(
         })
         .immediate();
       read += batch.length;
-      await new Promise((resolve) => setImmediate(resolve));
+      await othersFirst();
     }
     const indexed = countOf(pages, table);
     if (indexed > read) gaps.push({ table: table.name, page: table.root, why: `${indexed - read} rows are in its index alone` });

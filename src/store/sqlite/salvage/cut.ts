@@ -25,6 +25,7 @@ import { threadIdOf, threadKey } from "../../ops/thread-rows";
 import { startVerify } from "../../ops/verify";
 import { filePhases } from "../verify-file";
 import type { IsGraph } from "../../ops/verify-rows";
+import { othersFirst } from "../../../timers";
 
 type Where = IntegrityProblem["where"];
 
@@ -89,7 +90,7 @@ async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Jud
       judged.checked[kind] = (judged.checked[kind] ?? 0) + count;
     }
     if (table === undefined) return judged;
-    await new Promise((resolve) => setImmediate(resolve));
+    await othersFirst();
   }
 }
 

@@ -15,7 +15,7 @@ import { sessionOn, type SqliteSession } from "../engine";
 import type { Program } from "../../program";
 import type { Session } from "../../session";
 import { currentTask } from "../../ops/tasks";
-import { miscounted, recount, threadKey } from "../../ops/thread-rows";
+import { miscounted, recount, sayWhere, threadOrSignpost } from "../../ops/thread-rows";
 import type { ThreadCounts, ThreadState } from "../../thread-state";
 import { removeLeftovers } from "../../ops/leftovers";
 import type { IsGraph } from "../../ops/verify-rows";
@@ -24,6 +24,7 @@ import { type Cuts, cutToWhole, inOne } from "./cut";
 import { Pages } from "./pages";
 import { type RepairedThreads, repairThreads } from "./repair-threads";
 import { type SourceRow, sourceRows, type TableGap, tablesOf } from "./rows";
+import { othersFirst } from "../../../timers";
 
 export interface SalvageFileOptions {
   encryption: EncryptionOption | undefined;
@@ -32,7 +33,8 @@ export interface SalvageFileOptions {
   isGraph: IsGraph;
 }
 
-const THREADS = "UPDATE langgraph_settings SET value = ? WHERE name = 'threads'";
+/** The column takes any type, and better-sqlite3 binds every number as a float. */
+const THREADS = "UPDATE langgraph_settings SET value = CAST(? AS INTEGER) WHERE name = 'threads'";
 const WRAPPED = "SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' LIMIT 1";
 const ALL = "SELECT thread_id FROM langgraph_threads ORDER BY thread";
 /** By the number in each row, no matter which range it is in. */
@@ -88,7 +90,7 @@ async function salvageInto(
   await unlockDatabase(session, options.encryption);
   // Rows that were being removed stay removed.
   const isAlive = (): boolean => false;
-  while (inOne(session, removeLeftovers(session, isAlive))) await new Promise((resolve) => setImmediate(resolve));
+  while (inOne(session, removeLeftovers(session, isAlive))) await othersFirst();
   const repaired = inOne(session, repairThreads(session, new Date().toISOString()));
   const nameless = inOne(session, removeNameless(session, repaired));
   const { judged, ...cuts } = await cutToWhole(session, options.isGraph);
@@ -99,6 +101,7 @@ async function salvageInto(
       ...lostFrames(pages),
       ...gaps.map(({ table, page, why }) => ({ table, threadId: undefined, where: { page }, why })),
       ...copied.refused.map((row) => ({ ...row, threadId: undefined })),
+      ...repaired.lost,
       ...nameless,
       ...cuts.lost,
     ],
@@ -125,18 +128,28 @@ function lostFrames({ brokenFrame }: Pages): LostItem[] {
 }
 
 /** Marks and reports threads that lack something. They can't continue before somebody has checked what they lack. */
-function* markDamaged(session: Session, copied: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): Program<DamagedThread[]> {
+function* markDamaged(
+  session: Session,
+  copied: Copied,
+  { rebuilt, moving }: RepairedThreads,
+  { cutAt }: Cuts,
+): Program<DamagedThread[]> {
   const damaged: DamagedThread[] = [];
   for (const [threadId] of yield* session.rows<[string]>(ALL)) {
-    const key = (yield* threadKey(session, threadId)) as ThreadState;
+    const key = (yield* threadOrSignpost(session, threadId)) as ThreadState;
     const { thread } = key;
+    // What is left of a thread that moved to another database has no rows.
+    if (key.row.gone) continue;
     if ((yield* miscounted(session, key)) !== undefined) yield* recount(session, key);
     const isRebuilt = rebuilt.has(thread);
     const missing = isRebuilt ? undefined : missingOf(copied.counted.get(thread) as ThreadCounts, key.row);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
-    if (isWhole) continue;
-    const acknowledge = mayRepeat(missing) ? yield* mark(session, key, missing) : undefined;
-    damaged.push({ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge });
+    if (!isWhole) {
+      const acknowledge = mayRepeat(missing) ? yield* mark(session, key, missing) : undefined;
+      damaged.push({ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge });
+    }
+    // Only its move may go on.
+    if (moving.has(thread)) yield* sayWhere(session, key, moving.get(thread));
   }
   return damaged;
 }

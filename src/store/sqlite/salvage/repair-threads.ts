@@ -1,13 +1,25 @@
 import { type AnyRows, SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS } from "../../rows";
 import { firstSeq, ofThread } from "../../spans";
-import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
+import { REWINDS, rowsOfThread, type Table, THREAD_TABLES, THREADS as THREADS_TABLE } from "../../tables";
 import { type AnyRow, openedRow } from "../../ops/row-references";
 import type { Program } from "../../program";
 import type { Session } from "../../session";
-import { countedRows, insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../../ops/thread-rows";
+import {
+  countedRows,
+  insertThread,
+  newThread,
+  NO_ROWS,
+  type RawThread,
+  sayWhere,
+  threadKey,
+  verifiedThread,
+} from "../../ops/thread-rows";
+import type { LostItem } from "../../salvage";
+import type { ThreadState } from "../../thread-state";
 import { succeeds } from "./cut";
 
 const THREADS = THREAD_ROWS.select("");
+const MOVING = THREAD_ROWS.select("WHERE moved_to IS NOT NULL AND gone = 0");
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";
 const COUNTED = THREAD_TABLES.filter((table: Table) => table.counted !== undefined);
 const NUMBERS = `${COUNTED.map(({ name }) => `SELECT thread FROM ${name}`).join(" UNION ")} EXCEPT SELECT thread FROM langgraph_threads`;
@@ -30,6 +42,10 @@ export interface RepairedThreads {
   rebuilt: Map<number, string>;
   /** Numbers of threads whose id couldn't be recovered. */
   nameless: number[];
+  /** Damaged rows of threads that have no other row: what is left of a thread that moved to another database. */
+  lost: LostItem[];
+  /** Where the threads move that stopped on their way, by number. They are held again when all of them are whole. */
+  moving: Map<number, string>;
 }
 
 /**
@@ -51,6 +67,7 @@ export function* repairThreads(session: Session, createdAt: string): Program<Rep
   }
   for (const [thread] of yield* session.rows<[number]>(NUMBERS)) {
     let id = ids.get(thread);
+    ids.delete(thread);
     if (id === undefined || !(yield* isProven(session, thread, id))) id = yield* provenId(session, thread);
     if (id === undefined || (yield* session.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id)) !== undefined) {
       nameless.push(thread);
@@ -62,7 +79,20 @@ export function* repairThreads(session: Session, createdAt: string): Program<Rep
     yield* insertThread(session, { ...newThread(session, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts });
     rebuilt.set(thread, id);
   }
-  return { rebuilt, nameless };
+  const why = "it is damaged, and the thread has no other row from which it could be made again";
+  const lost = Array.from(ids, ([thread, threadId]) => ({ table: THREADS_TABLE.name, threadId, where: { thread }, why }));
+  return { rebuilt, nameless, lost, moving: yield* released(session) };
+}
+
+/** Rows of a thread that stopped moving can be changed, so that it becomes whole. */
+function* released(session: Session): Program<Map<number, string>> {
+  const moving = new Map<number, string>();
+  for (const { thread_id: threadId } of yield* session.all<RawThread>(MOVING)) {
+    const key = (yield* threadKey(session, threadId)) as ThreadState;
+    moving.set(key.thread, key.row.movedTo as string);
+    yield* sayWhere(session, key, undefined);
+  }
+  return moving;
 }
 
 function* newestOf(session: Session, thread: number, threadId: string): Program<number> {
