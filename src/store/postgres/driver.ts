@@ -106,9 +106,15 @@ export class Connection {
    * @param isPatient the server may take as long as it wants
    */
   async send(queries: readonly Query[], isPatient = false): Promise<Answer[]> {
+    const lost = this.#lost;
+    // The server may have answered the last statements, and not said that it's ready for more.
+    if (lost !== undefined) return queries.map(() => ({ error: new ConnectionLost(lost) }));
     onRoundTrip?.(queries.map(({ text }) => text));
     const { connection } = this.#open;
-    const isSilent = (): void => connection?.stream?.destroy?.(new Silence());
+    const isSilent = (): void => {
+      this.#lost ??= new Silence();
+      connection?.stream?.destroy?.(this.#lost);
+    };
     const timer = isPatient ? undefined : later(isSilent, this.#answerTimeoutMs);
     const known = prepared.get(this.#client);
     const answers = await new Promise<Answer[]>((done) => {
