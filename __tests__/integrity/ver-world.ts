@@ -161,7 +161,9 @@ function flip(path: string, { table, column, how }: Flip): (() => void) | undefi
     const change = `UPDATE ${table} SET "${column}" = ? WHERE ${at}`;
     for (const value of values) {
       try {
-        if (db.prepare(change).run(value, ...keys.map((key) => row[key])).changes !== 1) return undefined;
+        // A column that takes any type keeps an integer: better-sqlite3 binds numbers as floats.
+        const bound = Number.isInteger(value) ? BigInt(value as number) : value;
+        if (db.prepare(change).run(bound, ...keys.map((key) => row[key])).changes !== 1) return undefined;
         const now = { ...row, [column]: value };
         return () => tamper(path, (it) => it.prepare(change).run(row[column], ...keys.map((key) => now[key])));
       } catch (error) {

@@ -262,6 +262,7 @@ describe("S2.6 what the report says", () => {
       "UPDATE langgraph_settings SET value = value - 1 WHERE name = 'threads'",
     ],
     ["one that is no number", "UPDATE langgraph_settings SET value = 'many' WHERE name = 'threads'"],
+    ["one that is no integer", "UPDATE langgraph_settings SET value = 1.0 + value WHERE name = 'threads'"],
     ["one that no thread could have a number of", "UPDATE langgraph_settings SET value = 1 << 40 WHERE name = 'threads'"],
   ])("S3.1 %s is told", async (_, change) => {
     const copy = copyOf(paths.get("plain")!);

@@ -80,10 +80,10 @@ const CHANNELS = ["messages", "log", "files", "flag"];
 
 /** A file, two savers on it, and the model that says what has to be there. */
 export class ModelWorld {
-  readonly #path = tempFile();
+  #path = tempFile();
   readonly #options: TurnSaverOptions;
   readonly #savers: TurnSaver[];
-  readonly #observer: TurnSaver;
+  #observer: TurnSaver;
   readonly #threads = new Map<string, ModelThread>();
   /** What a run that goes on holds, by saver, thread and namespace. */
   readonly #held = new Map<string, { number: number; values: Values }>();
@@ -92,7 +92,16 @@ export class ModelWorld {
   constructor(options: TurnSaverOptions) {
     this.#options = options;
     this.#savers = [openOn(this.#path, options), openOn(this.#path, options)];
-    this.#observer = openOn(this.#path);
+    this.#observer = this.#observing();
+  }
+
+  #observing(): TurnSaver {
+    const { encryption } = this.#options;
+    return openOn(this.#path, encryption === undefined ? {} : { encryption });
+  }
+
+  get saver(): TurnSaver {
+    return this.#savers[0] as TurnSaver;
   }
 
   close(): void {
@@ -148,6 +157,16 @@ export class ModelWorld {
       const { refused, threads } = await move(from, to, { allowPlaintext: true });
       expect([refused, threads.length]).toEqual([[], this.#threads.size]);
     }
+  }
+
+  /** Everything continues on another file: a copy, or what was rescued. */
+  async replaced(make: (saver: TurnSaver, path: string, target: string) => Promise<unknown>): Promise<void> {
+    const target = tempFile();
+    await make(this.saver, this.#path, target);
+    this.#observer.close();
+    this.#path = target;
+    this.#observer = this.#observing();
+    for (const which of this.#savers.keys()) await this.#reopen(which);
   }
 
   /** Does something with each thread, one after the other. */
