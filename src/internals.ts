@@ -7,7 +7,7 @@ import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
 import type { CheckpointHead, LastRun, Lease, RecoveryClaim, Store, WantedWrites } from "./store/store";
 import type { RecordedGraph } from "./turns/attached-graph";
-import type { Release } from "./turns/run-registry";
+import type { Hold, Release } from "./turns/run-registry";
 
 /** What other modules of this package need from a saver. Not public. */
 export interface Internals {
@@ -43,7 +43,7 @@ export interface Internals {
   readonly keepsErrors: boolean;
   now(): number;
   /** Holds a thread for work on the whole of it: no run starts meanwhile; see `RunRegistry.hold`. @throws {TurnsError} THREAD_RUNNING */
-  hold(threadId: string): Promise<{ lease: Lease; release(): Promise<void> }>;
+  hold(threadId: string): Promise<Hold>;
   /** Resolves when the thread's runs that their readers left have stopped, and their nodes too, except those that ignore the abort. */
   leftRunsStopped(threadId: string): Promise<void>;
   /** Keeps the database open during a drain until you call the returned function. */

@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { randomBytes } from "node:crypto";
 import { Command } from "@langchain/langgraph";
 import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
-import { rotateKeys } from "../../src/maintenance/index";
+import { moveThread, rotateKeys, salvage } from "../../src/maintenance/index";
 import { internalsOf } from "../../src/testing-internal";
+import { Deeds } from "../support/eff-world";
+import { choresOn, config, undosNamed } from "../support/undo-world";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { SideEffects } from "../support/run-world";
@@ -40,6 +42,11 @@ const failsWith = (work: Promise<unknown>): Promise<unknown> =>
     () => "no error",
     (error: unknown) => error,
   );
+
+/** The threads that are left to recovery. */
+async function lost({ saver }: { saver: TurnSaver }): Promise<string[]> {
+  return ids(await internalsOf(saver).store.allRuns("", 100));
+}
 
 /** A thread that stopped in its second node, when its process died. */
 async function crashed(at: ReturnType<typeof world>, ...threadIds: string[]): Promise<void> {
@@ -646,6 +653,51 @@ describe("workers", () => {
     for (const options of [{ concurency: 2 }, { concurrency: 0 }, { tries: 0 }, { waitMs: -1 }, { signal: true }, { everyMs: 5 }])
       await expect(runner.recover(options as never)).rejects.toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
     await expect(runner.recoveries({ everyMs: 0 }).next()).rejects.toThrow(TurnsError);
+  });
+
+  test("S9.4 S9.7 a thread that moves to another database is recovery's there; if the move fails, it's recovery's where it is", async () => {
+    const [at, there, taken] = [world(), world(), world()];
+    await crashed(at, "t");
+    await stepRunner(taken.saver, taken.ledger).invoke(input, { threadId: "t" });
+    await expect(moveThread(at.saver, taken.saver, "t")).rejects.toMatchObject({ code: "THREAD_EXISTS" });
+    expect(await taken.runner.recover()).toMatchObject({ resumed: [], skipped: [] });
+    expect(await lost(at)).toEqual(["t"]);
+    await moveThread(at.saver, there.saver, "t");
+    expect(await lost(at)).toEqual([]);
+    const moved = stepRunner(there.saver, at.ledger);
+    expect(ids((await moved.recover()).resumed)).toEqual(["t"]);
+    for (const what of ["a", "pays", "b", "c"]) expect([what, at.ledger.count(`t ${what}`)]).toEqual([what, 1]);
+    // A thread that nobody has left isn't.
+    await moveThread(there.saver, at.saver, "t");
+    expect([await lost(at), await lost(there)]).toEqual([[], []]);
+  });
+
+  test("S9.4 a thread whose rewind fails is recovery's again when that rewind is given up", async () => {
+    const { saver } = world();
+    const ledger = new Deeds();
+    const graph = choresOn(saver, ledger);
+    for (const task of ["one", "two"]) await graph.invoke({ deeds: [{ name: task }] }, config(task));
+    await crash(saver, "t");
+    const undos = undosNamed({ back: broken });
+    await expect(saver.rewind({ threadId: "t", toTask: "one" }, undos)).rejects.toMatchObject({ code: "UNDO_FAILED" });
+    const [rewind] = await saver.rewinds.list("t");
+    await saver.rewinds.abandon(rewind!.id);
+    expect(await lost({ saver })).toEqual(["t"]);
+  });
+
+  testOfFiles("S9.4 S3.1 a thread of a salvaged file is recovery's as it was", async () => {
+    const at = world();
+    await crashed(at, "t", "u");
+    await stepRunner(at.saver, at.ledger).resume({ threadId: "u" });
+    at.saver.close();
+    const target = tempFile();
+    expect(await salvage(at.path, target)).toMatchObject({ ok: true });
+    const rescued = world(undefined, {}, target);
+    const runner = stepRunner(rescued.saver, at.ledger);
+    expect(ids((await runner.recover()).resumed)).toEqual(["t"]);
+    for (const threadId of ["t", "u"])
+      for (const what of ["a", "pays", "b", "c"])
+        expect([threadId, what, at.ledger.count(`${threadId} ${what}`)]).toEqual([threadId, what, 1]);
   });
 
   testOfFiles("S9.4 a damaged record of a try is found, and told by its thread", async () => {

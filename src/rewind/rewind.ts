@@ -3,7 +3,17 @@ import { checkedOptions } from "../options";
 import type { EffectRow } from "../store/effects";
 import { taskSpans } from "../store/ownership";
 import { leaseLost, prunedBehind, unfinishedRewind, unknownThread } from "../store/refusals";
-import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
+import {
+  LEFT,
+  type Lease,
+  type NewRewind,
+  type RewindCounts,
+  type RewindRow,
+  type RewindStanding,
+  type RunRow,
+  type TaskRow,
+} from "../store/store";
+import type { Hold } from "../turns/run-registry";
 import { compensate, type CompensationParts } from "./compensate";
 import { askProbes } from "./doubts";
 import {
@@ -36,12 +46,6 @@ import {
 } from "./plan";
 import { printingInWords } from "./report-in-words";
 
-/** While it is held, nobody starts a run on the thread. */
-export interface ThreadHold {
-  lease: Lease;
-  release: () => Promise<void>;
-}
-
 export interface RewindParts extends CompensationParts {
   createId: () => string;
   isAlive: (run: RunRow) => boolean;
@@ -51,7 +55,7 @@ export interface RewindParts extends CompensationParts {
    * @param within the caller has reserved the thread and isn't running anything on it
    * @throws {TurnsError} THREAD_RUNNING
    */
-  hold: (threadId: string, within: boolean) => Promise<ThreadHold>;
+  hold: (threadId: string, within: boolean) => Promise<Hold>;
 }
 
 interface Aim {
@@ -176,6 +180,7 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
   const { store } = parts;
   const { threadId } = aim;
   const hold = await parts.hold(threadId, aim.within);
+  let isDone = false;
   try {
     const plan = await planned(store, aim);
     const effects = await effectsBehind(parts, aim, plan);
@@ -190,9 +195,11 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
       );
     }
     if (begun !== undefined) await compensate(parts, { rewindId: begun.id, lease: hold.lease }, effects);
-    return await deleteBehind(parts, aim, plan, effects, begun, hold.lease);
+    const report = await deleteBehind(parts, aim, plan, effects, begun, hold.lease);
+    isDone = true;
+    return report;
   } finally {
-    await hold.release();
+    await hold.release(!isDone && hold.wasLost);
   }
 }
 
@@ -329,7 +336,8 @@ export async function abandonRewind(parts: Pick<RewindParts, "store" | "isAlive"
     refuseWhileRunning(rewind.threadId, found.runs.filter(parts.isAlive));
     const doubtful = found.effects.find((row) => row.undoStatus === "begun");
     if (doubtful !== undefined) throw undoInDoubt(doubtful);
-    return found.runs;
+    // What was left to recovery stays there.
+    return found.runs.filter(({ beatAt }) => beatAt !== LEFT);
   });
 }
 

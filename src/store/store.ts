@@ -423,6 +423,9 @@ export interface ThreadRow {
   tasks: number;
 }
 
+/** A heartbeat time: the process has left the thread unfinished, for recovery. */
+export const LEFT = -1;
+
 export interface RunRow {
   runId: string;
   threadId: string;

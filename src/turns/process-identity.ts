@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { threadId } from "node:worker_threads";
-import type { RunRow } from "../store/store";
+import { LEFT, type RunRow } from "../store/store";
 import { uptime } from "../system";
 
 /** After this long without a heartbeat, a run of another host counts as dead. */
@@ -56,9 +56,6 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
   if (!isHere || isOtherThread) return (quietMs !== undefined || quiet >= 0) && quiet < BEAT_EXPIRY_MS;
   return quiet < WEDGED_MS && pidIsAlive(run.pid, run.pidStart);
 }
-
-/** A heartbeat time: the process has left the thread unfinished, for recovery. */
-export const LEFT = -1;
 
 /**
  * Whether a run stopped unfinished because its process is gone. A run that was only quiet for long may still continue, or its reader

@@ -2,11 +2,20 @@ import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost, unfinishedRewind } from "../store/refusals";
-import type { Awaitable, FoundAtStart, Lease, RecoveryClaim, RewindRow, RunRow, Store } from "../store/store";
+import {
+  type Awaitable,
+  type FoundAtStart,
+  LEFT,
+  type Lease,
+  type RecoveryClaim,
+  type RewindRow,
+  type RunRow,
+  type Store,
+} from "../store/store";
 import { uptime } from "../system";
 import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
-import { BEAT_EXPIRY_MS, isAlive, isLost, LEFT, runsOfThisProcess, thisProcess } from "./process-identity";
+import { BEAT_EXPIRY_MS, isAlive, isLost, runsOfThisProcess, thisProcess } from "./process-identity";
 import { atEndOfMacrotask, every, later, noMore } from "../timers";
 
 /**
@@ -37,6 +46,15 @@ const FOR_THE_TAKING = 0;
  * recovery has recorded it.
  */
 export type RunEnd = "succeeded" | "failed" | "left" | "recorded";
+
+/** A thread that is held for work on the whole of it. */
+export interface Hold {
+  lease: Lease;
+  /** Whether its process had died: then it was recovery's. */
+  wasLost: boolean;
+  /** @param leaves whether the thread is left to recovery */
+  release(leaves?: boolean): Promise<void>;
+}
 
 /** Releases a reserved thread. */
 export type Release = (end?: RunEnd) => Promise<void>;
@@ -163,13 +181,13 @@ export class RunRegistry {
   }
 
   /**
-   * Holds a thread for a rewind with undos, which may take long. No run starts on it meanwhile, not even one without a
-   * reservation.
+   * Holds a thread for work on the whole of it that may take long: a rewind with undos, or a move. No run starts on it meanwhile, not even
+   * one without a reservation.
    *
    * @param within the caller has reserved it, and isn't running anything on it
    * @throws {TurnsError} THREAD_RUNNING
    */
-  async hold(threadId: string, within: boolean): Promise<{ lease: Lease; release(): Promise<void> }> {
+  async hold(threadId: string, within: boolean): Promise<Hold> {
     const known = this.#threads.get(threadId);
     const isFree = within && known?.rewinding === false && known.graphRuns.size <= 1 && known.nodesAtWork.size === 0;
     if (known !== undefined && !isFree) this.#refuse(threadId, known);
@@ -177,9 +195,14 @@ export class RunRegistry {
     const holder = this.#createId();
     thread.rewinding = true;
     thread.graphRuns.add(holder);
-    const release = async (): Promise<void> => {
+    const release = async (leaves = false): Promise<void> => {
       thread.rewinding = false;
       thread.lastActivity = uptime();
+      // Who has reserved the thread says what becomes of it.
+      if (known === undefined) {
+        thread.takenOver = leaves;
+        if (leaves) thread.end = "left";
+      }
       await this.graphEnded(threadId, holder);
     };
     try {
@@ -188,7 +211,7 @@ export class RunRegistry {
       await release();
       throw error;
     }
-    return { lease: { runId: thread.rowId, threadId }, release };
+    return { lease: { runId: thread.rowId, threadId }, wasLost: thread.takenOver, release };
   }
 
   /**

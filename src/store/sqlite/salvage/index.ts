@@ -24,6 +24,7 @@ import { type Cuts, cutToWhole, inOne } from "./cut";
 import { Pages } from "./pages";
 import { type RepairedThreads, repairThreads } from "./repair-threads";
 import { type SourceRow, sourceRows, type TableGap, tablesOf } from "./rows";
+import { LEFT } from "../../store";
 import { othersFirst } from "../../../timers";
 
 export interface SalvageFileOptions {
@@ -92,6 +93,7 @@ async function salvageInto(
   const isAlive = (): boolean => false;
   while (inOne(session, removeLeftovers(session, isAlive))) await othersFirst();
   const repaired = inOne(session, repairThreads(session, new Date().toISOString()));
+  inOne(session, leaveRuns(session));
   const nameless = inOne(session, removeNameless(session, repaired));
   const { judged, ...cuts } = await cutToWhole(session, options.isGraph);
   const damaged = inOne(session, markDamaged(session, copied, repaired, cuts));
@@ -108,6 +110,12 @@ async function salvageInto(
     damaged,
     pagesFromLog: pages.logged,
   };
+}
+
+/** No process runs anything on the new file. What ran when the old one was left is recovery's. */
+function* leaveRuns(session: Session): Program {
+  yield* session.run("DELETE FROM langgraph_runs WHERE thread_id NOT IN (SELECT thread_id FROM langgraph_threads)");
+  yield* session.run("UPDATE langgraph_runs SET beat_at = CAST(? AS INTEGER) WHERE beat_at > 0", LEFT);
 }
 
 function* removeNameless(session: Session, { nameless }: RepairedThreads): Program<LostItem[]> {
