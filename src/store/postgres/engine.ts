@@ -44,8 +44,8 @@ const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
-/** How often a transaction begins anew: after its own connection fell silent, and after that of the lock's holder. */
-const ANEW_MAX = 2;
+/** How often a transaction starts again with all its time: after its own connection fell silent, and after that of the lock's holder. */
+const SILENCES_MAX = 2;
 /** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
   WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
@@ -254,7 +254,7 @@ export class PostgresEngine implements Engine {
 
   async #retried<T>(attempt: () => Promise<T>): Promise<T> {
     let since = uptime();
-    let begunAnew = 0;
+    let silences = 0;
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
         return await attempt();
@@ -264,8 +264,8 @@ export class PostgresEngine implements Engine {
         if (uptime() - since >= this.#busyTimeoutMs) {
           // A connection that fell silent has used up all the time: this one, or that of the lock's holder.
           const wasSilence = isSilence(error) || (sqlState(error) === LOCK_TIMEOUT && (await this.#endSilent()));
-          if (!wasSilence || begunAnew === ANEW_MAX) throw this.meaningOf(error);
-          begunAnew += 1;
+          if (!wasSilence || silences === SILENCES_MAX) throw this.meaningOf(error);
+          silences += 1;
           since = uptime();
         }
       }

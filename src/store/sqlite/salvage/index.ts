@@ -156,7 +156,7 @@ function* markDamaged(
       const acknowledge = mayRepeat(missing) ? yield* mark(session, key, missing) : undefined;
       damaged.push({ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge });
     }
-    // Only its move may go on.
+    // Nothing but its move may continue.
     if (moving.has(thread)) yield* sayWhere(session, key, moving.get(thread));
   }
   return damaged;
