@@ -210,7 +210,7 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
     const kid = kids[index];
     const part = value[key];
     if (kid === undefined) {
-      // Not ===, which reads strings even if both are one object, to tell them from NaN. A long thread's strings are in no cache.
+      // Not ===: it reads a string even if both sides are the same one. The strings of a long thread are no longer in the processor's cache.
       if (!Object.is(slots[next], part)) return -1;
       if (how === ADOPTING) slots[next] = part;
       next += 1;
@@ -268,8 +268,8 @@ function isArguments(value: Owner): boolean {
 }
 
 /**
- * Whether constructor arguments own more than their keys show and the codec sees: arguments within arguments, or the symbol of
- * messages where there was none, or none where there was one.
+ * Whether what a constructor was called with has something that the codec reads and its keys don't show: the arguments of another object,
+ * or the symbol that marks messages, which it had or hadn't when it was encoded.
  */
 function hasMore({ hasArguments, isMarked }: Shape, value: Owner): boolean {
   return (!hasArguments && Object.hasOwn(value, ARGUMENTS)) || Object.hasOwn(value, MESSAGE) !== isMarked;

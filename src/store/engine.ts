@@ -40,8 +40,8 @@ export interface Engine {
   /** A value that differs from the last one if anybody has committed since; undefined if asking costs as much as reading. */
   version?(): unknown;
   /**
-   * Grows when a transaction begins or ends inside one of the user's, who may still roll it back. What was read or written in there
-   * then says nothing about the database. Undefined if nobody else can begin transactions.
+   * Grows when work begins or ends inside a transaction of the user's, who may still roll it back. What was remembered in there may
+   * then be wrong. Undefined if only this package begins transactions.
    */
   readonly provisional?: number;
   /** Runs at the end of each transaction that wrote. */

@@ -657,7 +657,7 @@ export interface FileSpace {
   givesBack: boolean;
 }
 
-/** What a run found on its thread in the transaction that marked it. */
+/** What the transaction that marks a run reads of its thread. */
 export interface FoundAtStart {
   /** As {@link Store.foundBy} tells them. */
   deletion: number;
@@ -924,8 +924,8 @@ export interface Store {
   vacuumFully(): Awaitable<void>;
 
   /**
-   * Marks a thread as running. `guard` gets the existing marks, in the transaction. If it throws, the run is refused. The marks
-   * that it returns are cleared together with their leases, in case one of those runs is still alive.
+   * Marks a thread as running. `guard` gets the marks that are there, within the transaction. If it throws, nothing is marked. The
+   * marks that it returns are removed; a run that had one of them can't save any more.
    *
    * @param graphRuns the graph runs that begin
    * @returns what else the run asks for at its start, where asking again costs a round trip

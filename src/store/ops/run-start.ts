@@ -114,7 +114,12 @@ interface Learnt {
   number: number | undefined;
 }
 
-/** @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening rows throws */
+/**
+ * What the answers say, for the run; the session remembers them for its first save.
+ *
+ * @returns undefined for a thread whose own row is damaged or doubled, or that moved away
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED, and what decrypting rows throws
+ */
 function learnt(
   session: Session,
   threadId: string,

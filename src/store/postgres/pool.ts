@@ -20,12 +20,12 @@ export function nameOfDatabase(source: string | PgPool, schema: string): string 
 
 type OnError = (error: Error) => void;
 
-/** The savers of a pool share its listeners, because Node warns of more than ten. */
+/** The savers of a pool share its listeners: Node warns of more than ten. */
 const heard = new WeakMap<PgPool, { savers: Set<OnError>; stop: () => void }>();
 
 /**
- * Listens to the errors of connections that nobody uses: without a listener, one that the server closes would end the process. A
- * server may also close a connection in the same moment as it accepts it, before the one who waits for it can listen.
+ * Listens to the errors of connections that nobody uses. If the server closed one and nobody listened, Node would stop the process. This
+ * also holds for a connection that the server closes right after it has accepted it.
  *
  * @returns stops listening
  */
