@@ -126,7 +126,8 @@ async function bareSteps(contenders: readonly Contender[], folder: string, quick
         for (let step = 0; step < steps - measured; step += 1) await thread.step();
       }
       await takeTurns(all, measured, async (thread) => {
-        const { clock, cpu } = await timedWithCpu(() => thread.step());
+        const step = thread.script.next();
+        const { clock, cpu } = await timedWithCpu(() => thread.save(step));
         // The first third of the threads runs code that V8 hasn't compiled yet.
         if (seed < threads / 3) return;
         samples.add(`bare step, ${steps} messages`, thread.contender.id, clock);
