@@ -52,7 +52,7 @@ export const POSTGRES_SUITES = [
   "rewind/*",
   "runner/drift-effects",
   "runner/fingerprint-drift",
-  "runner/recover",
+  "runner/{lives.property,recover}",
   "runner/requirements-*",
   "runner/runner-*",
   "runner/ways-on",

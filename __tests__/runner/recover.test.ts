@@ -672,6 +672,23 @@ describe("workers", () => {
     expect([await lost(at), await lost(there)]).toEqual([[], []]);
   });
 
+  testOfFiles("S9.4 S9.7 a thread that moved away, or that is damaged, keeps no other thread from recovery", async () => {
+    const [at, there] = [world(), world()];
+    for (const threadId of ["damaged", "moved"]) await stepRunner(at.saver, at.ledger).invoke(input, { threadId });
+    await moveThread(at.saver, there.saver, "moved");
+    await crashed(at, "t");
+    await crash(at.saver, "moved", "damaged");
+    const { default: Database } = await import("better-sqlite3");
+    const db = new Database(at.path);
+    db.exec("UPDATE langgraph_threads SET created_at = 'never' WHERE thread_id = 'damaged'");
+    db.close();
+    const reports = [await at.runner.recover(), await at.runner.recover()];
+    expect(reports.map(({ resumed }) => ids(resumed))).toEqual([["t"], []]);
+    for (const { skipped, failed } of reports)
+      expect([skipped, failed]).toMatchObject([[{ threadId: "damaged", reason: { code: "CHECKPOINT_CORRUPTED" } }], []]);
+    expect(await lost(at)).toEqual(["damaged"]);
+  });
+
   test("S9.4 a thread whose rewind fails is recovery's again when that rewind is given up", async () => {
     const { saver } = world();
     const ledger = new Deeds();

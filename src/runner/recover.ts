@@ -312,12 +312,15 @@ class Recovery {
   async #recover(threadId: string, includesStuck: boolean, isAmongOthers: boolean): Promise<void> {
     const known = this.#skipped?.get(threadId);
     if (known !== undefined && this.#internals.now() < known.at) return;
-    const lost = await this.#lost(threadId, includesStuck);
-    if (lost === undefined) return;
+    let lost: Lost | undefined;
     try {
-      await this.#recoverLost(lost, isAmongOthers);
+      lost = await this.#lost(threadId, includesStuck);
+      if (lost !== undefined) await this.#recoverLost(lost, isAmongOthers);
     } catch (error) {
       if (!TurnsError.is(error) || STORE_AWAY.includes(error.code) || STOPPING.includes(error.code)) throw error;
+      // It moved to another database, and is recovery's there.
+      if (error.code === "THREAD_MOVED" && error.data["gone"] === true && lost !== undefined)
+        return this.#internals.store.endRecovery(threadId, lost.runIds);
       if (!NOT_OURS.includes(error.code)) this.#skip({ threadId, taskId: undefined, reason: error });
     }
   }

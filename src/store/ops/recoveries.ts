@@ -6,7 +6,7 @@ import type { RawOf, RECOVERIES } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { unfinishedRewind } from "./rewind-records";
 import { clearRuns, insertRun } from "./runs";
-import { checkLease, listRuns, type RawRun, showInThread, threadKey, toRuns } from "./thread-rows";
+import { checkLease, listRuns, type RawRun, showInThread, threadKey, threadOrSignpost, toRuns } from "./thread-rows";
 
 const OF_THREAD = RECOVERY_ROWS.select("WHERE thread = ?");
 const PAGE = `SELECT t.thread_id, ${RECOVERY_ROWS.of("r")} FROM langgraph_recoveries AS r
@@ -38,7 +38,7 @@ export function* listRecoveries(
 }
 
 export function* recoveryOf(session: Session, threadId: string, at: number): Program<RecoveryRow | undefined> {
-  const key = yield* threadKey(session, threadId);
+  const key = yield* threadOrSignpost(session, threadId);
   const raw = key && (yield* session.get<RawRecovery>(OF_THREAD, key.thread));
   return raw && toRecovery(session, threadId, raw, yield* clockOf(session, at));
 }
@@ -115,7 +115,7 @@ function isAsSeen(recorded: StoredRecovery | undefined, seen: RecoveryClaim["see
 export function* endRecovery(session: Session, threadId: string, runIds: readonly string[]): Program<void> {
   yield* session.lock(threadId);
   yield* forgetRuns(session, threadId, runIds);
-  const key = yield* threadKey(session, threadId);
+  const key = yield* threadOrSignpost(session, threadId);
   if (key !== undefined) yield* forgetRecovery(session, key);
 }
 
