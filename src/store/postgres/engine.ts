@@ -44,6 +44,8 @@ const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
+/** How long a transaction that got no lock waits for it once more, in milliseconds. */
+const LAST_LOCK_MS = 1_000;
 /** How often a transaction starts again with all its time: after its own connection fell silent, and after that of the lock's holder. */
 const SILENCES_MAX = 2;
 /** A number that the server gives a row says nothing about its contents. */
@@ -105,7 +107,7 @@ export class PostgresEngine implements Engine {
   /** {@link write} that doesn't wait for the preparation, because it's a part of it. After a commit in doubt it runs again. */
   async first<T>(program: () => Program<T>): Promise<T> {
     try {
-      return await this.#retried(() => this.#written(program()));
+      return await this.#retried((lockMs) => this.#written(program(), lockMs));
     } catch (error) {
       if (!(error instanceof CommitInDoubt)) throw error;
       await error.isCommitted?.();
@@ -127,7 +129,7 @@ export class PostgresEngine implements Engine {
 
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
   async write<T>(program: () => Program<T>): Promise<T> {
-    const value = await this.#underway(() => this.#retried(() => this.#written(program())));
+    const value = await this.#underway(() => this.#retried((lockMs) => this.#written(program(), lockMs)));
     this.#onCommitted?.();
     return value;
   }
@@ -199,11 +201,11 @@ export class PostgresEngine implements Engine {
     return work();
   }
 
-  async #written<T>(program: Program<T>): Promise<T> {
+  async #written<T>(program: Program<T>, lockMs: number): Promise<T> {
     if (this.#isReadOnly) return this.#attempt(program, READING, COMMIT);
     const number = (this.#number += 1n);
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
-    const limits = [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs)];
+    const limits = [String(Math.max(1, lockMs)), String(idleMs)];
     const opening: Query[] = [BEGIN_WRITE, { ...this.#texts.mark, values: [...limits, String(number)] }];
     const old = this.#committed.length < MARKS ? [] : this.#committed.splice(0);
     if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
@@ -252,21 +254,28 @@ export class PostgresEngine implements Engine {
     return new Transaction(this.#connect, this.#translator, opening, unchanged).run(program);
   }
 
-  async #retried<T>(attempt: () => Promise<T>): Promise<T> {
+  /** @param attempt gets how long it may wait for a lock, in milliseconds */
+  async #retried<T>(attempt: (lockMs: number) => Promise<T>): Promise<T> {
     let since = uptime();
+    let lockMs = this.#busyTimeoutMs;
     let silences = 0;
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
-        return await attempt();
+        return await attempt(lockMs);
       } catch (error) {
         if (error instanceof CommitInDoubt || error instanceof StaleFacts) throw error;
         if (!isPassing(error)) throw this.meaningOf(error);
         if (uptime() - since >= this.#busyTimeoutMs) {
           // A connection that fell silent has used up all the time: this one, or that of the lock's holder.
-          const wasSilence = isSilence(error) || (sqlState(error) === LOCK_TIMEOUT && (await this.#endSilent()));
-          if (!wasSilence || silences === SILENCES_MAX) throw this.meaningOf(error);
-          silences += 1;
-          since = uptime();
+          const isLocked = sqlState(error) === LOCK_TIMEOUT;
+          const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent()));
+          if (wasSilence && silences < SILENCES_MAX) {
+            silences += 1;
+            since = uptime();
+          } else if (isLocked && lockMs > LAST_LOCK_MS) {
+            // Another process that waited for the same lock may have ended its holder a moment ago.
+            lockMs = LAST_LOCK_MS;
+          } else throw this.meaningOf(error);
         }
       }
       // Random, so that processes that wait for the same thing don't keep in step.
