@@ -1,3 +1,4 @@
+import { Command } from "@langchain/langgraph";
 import fc from "fast-check";
 import { type GraphRunner, type TurnSaver, TurnsError, type TurnsErrorCode } from "../../src/index";
 import { moveThread, salvage, vacuum } from "../../src/maintenance/index";
@@ -55,6 +56,15 @@ const REFUSALS: readonly TurnsErrorCode[] = [
 
 class Broken extends Error {}
 
+/** The second node of a thread that is named so asks a person. */
+const NAMES = ["t0", "t1", "ask2"];
+
+/** Also with an answer, if it waits for one. */
+async function resume(runner: GraphRunner<any>, threadId: string): Promise<void> {
+  const { waiting } = await runner.status(threadId);
+  await runner.resume({ threadId, ...(waiting.length > 0 && { command: new Command({ resume: "yes" }) }) });
+}
+
 /** A database, a saver on it, and the runner of its threads. */
 class Place {
   path = tempFile();
@@ -104,7 +114,7 @@ class World {
   async do({ do: what, thread, at }: Deed): Promise<void> {
     const [here, there] = at % 2 === 0 ? this.places : ([...this.places].reverse() as [Place, Place]);
     const all = [...(await here.threads())].sort();
-    const id = all.length === 0 || what === "run" || what === "run and fail" ? `t${thread}` : all[thread % all.length]!;
+    const id = all.length === 0 || what === "run" || what === "run and fail" ? NAMES[thread]! : all[thread % all.length]!;
     const work = { ...this.#runs(here, id, at), ...this.#keeps(here, there, id, at) }[what];
     try {
       await work();
@@ -144,13 +154,13 @@ class World {
         await give();
       },
       die: () => crash(place.saver, id),
-      resume: () => place.runner.resume({ threadId: id }),
+      resume: () => resume(place.runner, id),
       recover: async () => {
         const report = await place.runner.recover({ waitMs: 1 });
         expect([report.failed, report.givenUp]).toEqual([[], []]);
-        // A process may die before its thread has begun, and when it's done.
+        // A process may die before its thread has begun, when it's done, and while a person is asked.
         const reasons = report.skipped.map(({ reason }) => reason.code);
-        expect(reasons.filter((code) => !["NOTHING_TO_RESUME", "FINISHED"].includes(code))).toEqual([]);
+        expect(reasons.filter((code) => !["NOTHING_TO_RESUME", "FINISHED", "WAITING"].includes(code))).toEqual([]);
       },
     };
   }
@@ -174,7 +184,7 @@ class World {
       },
       prune: () => saver.prune({ threadId: id, keepTasks: 1 + (at % 2) }),
       copy: async () => {
-        const target = `copy ${(this.#copies += 1)}`;
+        const target = `${id.startsWith("ask") ? "ask " : ""}copy ${(this.#copies += 1)}`;
         await saver.copyThread(id, target);
         // It may still have to pay for what the original had begun.
         this.#given.set(target, 1);
@@ -207,7 +217,7 @@ class World {
     for (const place of this.places) {
       const { saver, runner } = place;
       for (const threadId of await place.threads()) {
-        if (!(await runner.status(threadId)).finished) await runner.resume({ threadId });
+        while (!(await runner.status(threadId)).finished) await resume(runner, threadId);
         const { log } = (await saver.getTuple({ configurable: { thread_id: threadId } }))!.checkpoint.channel_values as {
           log: string[];
         };
