@@ -62,11 +62,11 @@ const shorterLocals = {
     return minify(code, {
       module: true,
       ecma: 2020,
-      compress: isProgram ? { passes: 3 } : { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+      compress: isProgram ? { passes: 3, unsafe_arrows: true } : { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
       mangle: { toplevel: true, ...names },
       ...names,
       sourceMap: true,
-      format: { max_line_len: isProgram ? 1_000 : 320 },
+      format: { max_line_len: isProgram ? 8_000 : 320 },
     });
   },
 };

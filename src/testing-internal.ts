@@ -156,5 +156,16 @@ export { redactedThread } from "./inspection/redacted";
 export { Cursors, tellLive } from "./viewer/live";
 export { WatchedFile } from "./viewer/watched-file";
 export { serve, type Viewer, type ViewerOptions } from "./viewer/server";
-export { shellWord, startedAs } from "./inspection/words";
+export { shellWord, startedAs, turns } from "./inspection/words";
+export {
+  moreWith,
+  passwordNote,
+  startedWith,
+  startOn,
+  toCopy,
+  withCommands,
+  withoutPassword,
+  withoutPasswords,
+} from "./cli/place";
+export { assembled } from "./cli/program";
 export { search } from "./inspection/search";

@@ -253,6 +253,36 @@ describe("each command", () => {
     expect(other.stdout).not.toContain("npx");
   });
 
+  test("S10.1 at 80 columns, too, commands name the database; so does what continues a list, and what an error says", async () => {
+    const start = ["turns", ...(ON_POSTGRES ? [] : [path0])].join(" ");
+    for (const args of [[], ["status", "killed"], ["effects"], ["inbox"]]) {
+      const commands = (await shown(args, 80)).split("\n").filter((line) => /^ {2}turns /.test(line));
+      expect(commands.length).toBeGreaterThan(0);
+      for (const line of commands) expect(line.startsWith(`  ${start} `)).toBe(true);
+    }
+    const at = place();
+    const lists: readonly (readonly [string[], string])[] = [
+      [["threads", "--limit", "1", "--sort", "id"], "--cursor failed"],
+      [["log", "finished", "--limit", "1"], "--cursor \\d+"],
+      [["log", "finished", "--graph", "--limit", "1"], "--cursor \\d+"],
+      [["effects", "finished", "--limit", "1"], "--cursor \\d+"],
+      [["blame", "finished", "total", "--limit", "1"], "--cursor \\S+"],
+    ];
+    if (ON_POSTGRES) return;
+    for (const [args, cursor] of lists) {
+      const line = /\nmore: turns (.*)\n/.exec(await shown(args, 80))?.[1] ?? "";
+      expect(line).toMatch(new RegExp(`^${[...args, "--table", ...at].join(" ")} ${cursor}$`));
+      const next = await told([process.execPath, program, ...line.split(" ")]);
+      expect({ args, code: next.code, isOther: next.stdout !== (await shown(args, 80)) }).toEqual({
+        args,
+        code: 0,
+        isOther: true,
+      });
+    }
+    expect((await turns(["show", "finished", "9999"])).stderr).toContain(`. ${start} log finished lists its turns`);
+    expect((await turns(["effect", "resolve", "nope", "done"])).stderr).toContain(`${start} effects lists those in doubt`);
+  });
+
   test("S10.1 a failed thread says in the list of threads which node failed", async () => {
     expect(await shown(["threads"], 80)).toMatch(/\nfailed {2,}failed .* charge\n/);
     expect((await json("threads", ["--search", "failed"])).threads).toMatchObject([{ threadId: "failed", failed: ["charge"] }]);
@@ -274,14 +304,14 @@ describe("each command", () => {
   });
 
   test("S10.1 a command that needs your graph leaves its place open, and a line says what goes there", async () => {
-    const note = "MODULE#EXPORT  your graph's file and its export: ./agent.ts#graph";
+    const note = "MODULE#EXPORT  your graph's file and its export, which aren't recorded: ./agent.ts#graph";
     const commands: readonly (readonly [string[], string])[] = [
       [["status", "failed"], "resume failed --graph MODULE#EXPORT --yes"],
       [["status", "waiting"], "inbox answer waiting --value JSON --graph MODULE#EXPORT --yes"],
       [["inbox"], "inbox answer waiting --value JSON --graph MODULE#EXPORT"],
     ];
     for (const [args, command] of commands) {
-      const text = await shown(args, 80);
+      const text = await shown(args, 100);
       expect(text).toContain(command);
       expect(text.split(note)).toHaveLength(2);
     }
@@ -338,7 +368,8 @@ describe("each command", () => {
       const text = await shown(args, columns);
       const lines = text
         .split("\n")
-        .filter((line) => !line.startsWith("database") && !/^ {2}(To task|await|Not before|Yes|No)/.test(line));
+        // A command stays in one line, so that it can be copied.
+        .filter((line) => !line.startsWith("database") && !/^ {2}(To task|await|Not before|Yes|No|turns )|^more: /.test(line));
       expect(lines.filter((line) => widthOf(line) > columns)).toEqual([]);
       expect(text).not.toContain("\u001b");
     }
@@ -373,18 +404,40 @@ describe("conventions", () => {
       [["status", "fi", "more"], 2, "too many arguments"],
       [["status", "f"], 2, 'is the beginning of 2 threads: "failed", "finished"'],
       [["state", "finished", "--channel", "totals"], 2, 'Did you mean "total"?'],
-      [["show", "finished", "9999"], 1, "turns log finished"],
+      [["show", "finished", "9999"], 1, " log finished lists its turns"],
       [["grep", "("], 2, "-F"],
       [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
       [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
-      [["effect", "resolve", "nope", "done"], 1, "turns effects lists those in doubt"],
-      [["take-back", "nope"], 1, "turns rewinds THREAD lists"],
+      [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
+      [["take-back", "nope"], 1, " rewinds THREAD lists"],
     ];
     for (const [args, code, says] of told) {
       const { stderr, stdout, code: exit } = await turns(args);
       expect({ args, exit, stdout }).toEqual({ args, exit: code, stdout: "" });
       expect(stderr).toContain(says);
       expect(stderr).not.toMatch(/\n\s+at /);
+    }
+  });
+
+  test("S10.1 no password is shown, also of a place that is mistyped", async () => {
+    const wrong: readonly string[][] = [
+      ["postgre://u:secret@h/db", "threads"],
+      ["postgre://u:secret@h/db"],
+      ["socket:/var/run?db=a&password=secret", "threads"],
+      ["u:secret@h/db", "threads"],
+      ["threads", "--db", "postgre://u:secret@h/db"],
+      ["threads", "--db", "POSTGRE://u@h/db?PASSWORD=secret"],
+      ["migrate", "--db", "postgre://u:secret@h/db", "--yes"],
+      ["move", "postgre://u:secret@h/db", tempFile()],
+      ["export", "finished", "postgre://u:secret@h/db", "--db", path0],
+      ["threads", "--database=postgresql://u:secret@h/db"],
+      ["status", "postgresql://u:secret@h/db", "--db", path0],
+      ["threads", "--db", "postgresql://u:secret@127.0.0.1:1,127.0.0.1:2/db"],
+    ];
+    for (const args of wrong) {
+      const { stdout, stderr, code } = await told([process.execPath, program, ...args], { env: { TURNS_DB: "u:secret@h/db" } });
+      expect({ args, stdout, isRefused: code === 1 || code === 2 }).toEqual({ args, stdout: "", isRefused: true });
+      expect(stderr).not.toContain("secret");
     }
   });
 
@@ -681,7 +734,7 @@ describe("what changes something", () => {
   test("S10.1 a rewind says how to take it back, and is taken back", async () => {
     const rewound = await on1("rewind", "finished", "--to", "first", "--allow-uncompensated", "--yes", "--table");
     expect(rewound).toMatchObject({ code: 0, stderr: "" });
-    const back = /turns (take-back \S+ --yes)/.exec(rewound.stdout)?.[1] ?? "";
+    const back = / (take-back \S+ --yes)/.exec(rewound.stdout)?.[1] ?? "";
     expect((await parsed(on1("log", "finished"))).attempts.length).toBe(3);
     expect(await parsed(on1("rewinds", "finished"))).toMatchObject({ rewinds: [{ toTask: "first", status: "done" }] });
     expect(await parsed(on1(...back.split(" ")))).toMatchObject({ done: true, report: { restored: { turns: 6 } } });

@@ -1,4 +1,5 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
+import { withCommands } from "./place";
 import { plural, word } from "./text";
 
 /** Exit codes; docs/command-line.md lists them. */
@@ -79,6 +80,10 @@ export async function lastMessageOf(error: unknown): Promise<string> {
 
 /** The message for stderr: what is wrong, what to do, and the code. A stack only for what should never happen. */
 export function messageOf(error: unknown): string {
+  return withCommands(plainMessage(error));
+}
+
+function plainMessage(error: unknown): string {
   if (error instanceof UsageError || error instanceof Interrupted) return error.message;
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const { found, file, effects, path, there } = error.data;

@@ -5,7 +5,7 @@ import { internalsOf } from "../internals";
 import { plain } from "./plain";
 import { errorOf } from "./standing";
 import { type EffectLine, effectLine } from "./turns";
-import { shellWord } from "./words";
+import { turns } from "./words";
 
 /** An effect with what went in and what came out, as JSON. */
 export interface EffectInFull extends EffectLine {
@@ -83,6 +83,6 @@ export function noteOf(effect: EffectLine): string | null {
 
 /** The command that settles an effect, without `--yes`: a person looks at the outcome first. Null if nothing is in doubt. */
 export function settlingCommand({ id, status, undoStatus }: EffectLine): string | null {
-  if (undoStatus === "begun" || undoStatus === "failed") return `turns effect resolve ${shellWord(id)} undo-done`;
-  return status === "in-doubt" ? `turns effect resolve ${shellWord(id)} done` : null;
+  if (undoStatus === "begun" || undoStatus === "failed") return turns("effect resolve", [id, "undo-done"]);
+  return status === "in-doubt" ? turns("effect resolve", [id, "done"]) : null;
 }

@@ -1,5 +1,6 @@
 import type { Rewind } from "../rewind/rewinds";
 import { numberOf } from "./place";
+import { turns } from "./words";
 
 /** A rewind in a list. */
 export interface RewindLine {
@@ -23,3 +24,6 @@ export function rewindLine({ id, threadId, seq, toTask, status, createdAt, taken
     reason: reason ?? null,
   };
 }
+
+export const takeBackCommand = (rewindId: string, undone: number): string =>
+  turns("take-back", [rewindId], undone > 0 && "--despite-undone", "--yes");

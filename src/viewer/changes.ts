@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { EffectResolution } from "../effects/effects";
 import { describe, TurnsError } from "../errors";
+import { takeBackCommand } from "../inspection/rewinds";
 import { standingOf } from "../inspection/standing";
 import { firstLine, plural } from "../inspection/words";
 import { internalsOf } from "../internals";
@@ -9,7 +10,7 @@ import { isId } from "../system";
 import { schemaOf } from "../options";
 import type { Done } from "./api";
 import { HttpError } from "./failures";
-import { type Context, FORMAT, takeBackCommand } from "./routes";
+import { type Context, FORMAT } from "./routes";
 
 /* What POST does. Only with `turns web --write`, and only with the id of the thread, typed. */
 

@@ -7,7 +7,7 @@ import { effectInFull, type EffectInFull, noteOf, settlingCommand, titleOf } fro
 import { graphOf } from "../inspection/graph";
 import { messagesAt } from "../inspection/messages";
 import { checkpointNamed } from "../inspection/place";
-import { rewindLine } from "../inspection/rewinds";
+import { rewindLine, takeBackCommand } from "../inspection/rewinds";
 import { search } from "../inspection/search";
 import { sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
@@ -25,7 +25,7 @@ import { listThreads, overview, type ThreadLine, type ThreadSort } from "../insp
 import { timelineOf } from "../inspection/timeline";
 import { channelSizes, tokenTotals } from "../inspection/totals";
 import { attemptBehind, attemptOf, attemptRows, checkpointsOf, logOf, showTurn } from "../inspection/turns";
-import { firstLine, inBrief, listed, plural, shellWord } from "../inspection/words";
+import { firstLine, inBrief, listed, plural, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
 import type { Rewind } from "../rewind/rewinds";
 import { isId } from "../system";
@@ -249,7 +249,7 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
       rewinds: (await store.listRewinds(threadId)).length,
     },
     tokens: allTokens(found),
-    start: write && graph !== undefined ? null : `turns web --write --graph ${shellWord(graph?.name ?? NO_GRAPH)}`,
+    start: write && graph !== undefined ? null : turns("web", [], "--write", ["--graph", graph?.name ?? NO_GRAPH]),
     startedAt,
     lastAt: line?.lastAt ?? startedAt,
     tasks,
@@ -411,9 +411,6 @@ async function rewindsAnswer(context: Context, asked: Asked): Promise<Api.Rewind
   return { format: FORMAT, rewinds: told };
 }
 
-export const takeBackCommand = (rewindId: string, undone: number): string =>
-  `turns take-back ${shellWord(rewindId)}${undone > 0 ? " --despite-undone" : ""} --yes`;
-
 /** Of so many effects a rewind's plan tells what they were called with. */
 const MOST_TITLES = 100;
 
@@ -436,7 +433,7 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
   }
   return {
     ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused: plan.refused },
-    ...{ effects, headline, text, command: command ?? `turns rewind ${shellWord(threadId)} --to ${shellWord(toTask)}` },
+    ...{ effects, headline, text, command: command ?? turns("rewind", [threadId], ["--to", toTask]) },
   };
 }
 

@@ -16,7 +16,10 @@ import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
-import { brief, bytes, oneLine, plural, word } from "../text";
+import { takeBackCommand } from "../../inspection/rewinds";
+import { turns } from "../../inspection/words";
+import { toCopy } from "../place";
+import { brief, bytes, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS, labelled } from "./effects";
 
 /** What commands that change something have in common. Without `--yes` the database is opened read-only. */
@@ -91,7 +94,8 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
         const settled = effectLine(await saver.effects.resolve(effect.id, resolution));
         return {
           report: settled,
-          text: (look) => `${table([settled], EFFECT_COLUMNS, look)}\n\nSettled. Next: turns status ${word(settled.threadId)}`,
+          text: (look) =>
+            `${table([settled], EFFECT_COLUMNS, look)}\n\nSettled. Next: ${toCopy(turns("status", [settled.threadId]))}`,
         };
       },
     });
@@ -189,13 +193,12 @@ export const REWIND = command<RewindOptions>({
           : rewinder.rewind({ threadId, toTask, allowUncompensated, archive }));
         const { rewindId, removed, tasks, archived, effects } = report;
         const undone = effects.undone.length + effects.undoneBefore.length;
-        const despite = undone === 0 ? "" : " --despite-undone";
         const back =
           rewindId === undefined
             ? []
             : archived
               ? [
-                  `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: turns take-back ${rewindId}${despite} --yes`,
+                  `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: ${toCopy(takeBackCommand(rewindId, undone))}`,
                 ]
               : ["It can't be taken back: --no-archive."];
         const undid = undone === 0 ? [] : [`Undone: ${plural(undone, "effect")}.`];
@@ -226,7 +229,7 @@ async function previewByPlace(saver: BaseTurnSaver, { threadId, toTask, targetSe
 async function finished(rewinder: Finisher, request: FinishRequest): Promise<RewindReport> {
   const report = await rewinder.finishRewind(request);
   if (report !== undefined) return report;
-  throw new UsageError("The rewind isn't unfinished any more.", `turns rewinds ${word(request.threadId)} lists what was done.`);
+  throw new UsageError("The rewind isn't unfinished any more.", `${turns("rewinds", [request.threadId])} lists what was done.`);
 }
 
 async function abandoned(
@@ -236,14 +239,14 @@ async function abandoned(
   options: ChangeOptions,
 ): Promise<Answer> {
   if (unfinished === undefined)
-    throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `turns rewinds ${word(threadId)} lists its rewinds.`);
+    throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `${turns("rewinds", [threadId])} lists its rewinds.`);
   const { id: rewindId, toTask, createdAt } = unfinished;
   return planned(options, {
     plan: { threadId, rewindId, toTask, since: createdAt.toISOString() },
     planText: () => `${begunText(unfinished)} It would be given up. Nothing is removed, and what it undid stays undone.`,
     act: async () => {
       await saver.rewinds.abandon(rewindId);
-      return { report: { threadId, rewindId }, text: () => `Given up. Next: turns status ${word(threadId)}` };
+      return { report: { threadId, rewindId }, text: () => `Given up. Next: ${toCopy(turns("status", [threadId]))}` };
     },
   });
 }
@@ -326,7 +329,7 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
         await saver.names.set({ threadId, checkpointId }, name);
         return {
           report: { threadId, name, checkpointId },
-          text: () => `Named. Take it back: turns name ${word(threadId)} ${word(name)} --remove --yes`,
+          text: () => `Named. Take it back: ${toCopy(turns("name", [threadId, name], "--remove", "--yes"))}`,
         };
       },
     });
@@ -376,7 +379,10 @@ export const COPY = command<ChangeOptions>({
       planText: () => `Thread ${oneLine(threadId)} would be copied to ${oneLine(target)}.`,
       act: async () => {
         await saver.copyThread(threadId, target);
-        return { report: { threadId, target }, text: () => `Copied. Take it back: turns delete ${word(target)} --yes` };
+        return {
+          report: { threadId, target },
+          text: () => `Copied. Take it back: ${toCopy(turns("delete", [target], "--yes"))}`,
+        };
       },
     });
   },

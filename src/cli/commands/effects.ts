@@ -5,8 +5,9 @@ import type { Effect } from "../../effects/types";
 import { rewindLine, type RewindLine } from "../../inspection/rewinds";
 import { command, oneOf, whole } from "../command";
 import { UsageError } from "../exit";
-import { type Colour, type Column, type Look, nextText, table } from "../look";
-import { ago, word } from "../text";
+import { type Colour, type Column, type Look, moreText, nextText, table } from "../look";
+import { turns } from "../../inspection/words";
+import { ago } from "../text";
 
 const COLOURS: Readonly<Record<Effect["status"], Colour>> = {
   done: "green",
@@ -71,18 +72,16 @@ export const EFFECTS = command<EffectsOptions>({
       const text = (look: Look): string => {
         const [first] = found;
         if (first === undefined) return "No effect is in doubt.";
-        const settle = `turns effect resolve ${first.id} ${outcomeOf(first)}`;
-        const next = nextText([[`turns status ${word(first.threadId)}`], [settle]], look);
+        const settle = turns("effect resolve", [first.id, outcomeOf(first)]);
+        const next = nextText([[turns("status", [first.threadId])], [settle]], look);
         return `${table(effects, OVER_ALL, look)}\n\n${next}`;
       };
       return { data: { effects, cursor: null }, list: "effects", text };
     }
     const page = await saver.effects.list(await threadNamed(saver, thread), { status, limit, after: cursor });
     const effects = page.map(effectLine);
-    const more = ({ paint }: Look): string =>
-      page.cursor === undefined ? "" : `\n${paint("dim", `more: --cursor ${page.cursor}`)}`;
     const text = (look: Look): string =>
-      effects.length === 0 ? "No effects." : table(effects, EFFECT_COLUMNS, look) + more(look);
+      effects.length === 0 ? "No effects." : table(effects, EFFECT_COLUMNS, look) + moreText(page.cursor, look);
     return { data: { effects, cursor: page.cursor ?? null }, list: "effects", text };
   },
 });

@@ -18,9 +18,11 @@ import { type CommandSpec, command, duration, manyNames, oneOf, whole } from "..
 import { DONE, FAILED, Interrupted, messageOf, NEEDS_DECISION, UsageError } from "../exit";
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
-import { type Column, type Look, pairs, table } from "../look";
+import { type Column, type Look, moreText, pairs, table } from "../look";
+import { toCopy } from "../place";
 import { startProgress } from "../progress";
-import { ago, brief, oneLine, plural, safe, word } from "../text";
+import { turns } from "../../inspection/words";
+import { ago, brief, oneLine, plural, safe } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
 import { labelled } from "./effects";
 
@@ -145,7 +147,10 @@ function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): Resume
 const unique = (names: readonly string[]): string[] => [...new Set(names)];
 
 const answerFirst = ({ threadId }: ResumePlan, graph: string): string =>
-  `It waits for an answer: turns inbox answer ${word(threadId)} --value JSON --graph ${word(graph)} --yes`;
+  `It waits for an answer: ${answerCommand(threadId, graph)}`;
+
+const answerCommand = (question: string, graph: string): string =>
+  toCopy(turns("inbox answer", [question], ["--value", "JSON"], ["--graph", graph], "--yes"));
 
 function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused: string | null): string {
   const does: Readonly<Record<ResumePlan["does"], string>> = {
@@ -182,12 +187,13 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
 }
 
 function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt"][number]): string {
+  const settle = `settle it first: ${toCopy(turns("effect resolve", [id, "done"], "--yes"))} (or not-done)`;
   const how: Readonly<Record<SettledBy, string>> = {
     probe: "its probe is asked",
     key: "it's called again with the same key",
     rewind: "a rewind settles it",
-    "maybe-probe": `unless it has a probe, settle it first: turns effect resolve ${word(id)} done --yes (or not-done)`,
-    person: `settle it first: turns effect resolve ${word(id)} done --yes (or not-done)`,
+    "maybe-probe": `unless it has a probe, ${settle}`,
+    person: settle,
   };
   return `${labelled(name, label)} of ${node}: ${how[by]}`;
 }
@@ -215,7 +221,7 @@ async function run(
     if (TurnsError.is(error, "STORE_DRAINING"))
       throw new Interrupted(
         "Stopped. Everything that completed is kept.",
-        `Continue: turns resume ${word(threadId)} --graph ${word(graph)} --yes`,
+        `Continue: ${toCopy(turns("resume", [threadId], ["--graph", graph], "--yes"))}`,
       );
     if (TurnsError.is(error)) throw error;
     failure = error;
@@ -264,15 +270,13 @@ function reportText({ threadId, state, ran, questions, failures }: RunReport, lo
   const names = ran.map(({ node, status }) => (status === "ok" ? node : `${node} (${status})`));
   const asked = questions.flatMap(({ node, value, id }) => [
     look.paint("yellow", oneLine(`${node} asks ${brief(value)}`)),
-    `Answer: turns inbox answer ${word(id ?? threadId)} --value JSON --graph ${word(graph)} --yes`,
+    `Answer: ${answerCommand(id ?? threadId, graph)}`,
   ]);
   const failed = failures.map(({ node, error }) =>
     look.paint("red", oneLine(`${node === "" ? "It" : node} failed: ${error.name}: ${error.message}`)),
   );
-  const next =
-    questions.length > 0
-      ? []
-      : [`Next: turns ${failures.length > 0 ? `log ${word(threadId)} --failed` : `state ${word(threadId)}`}`];
+  const command = failures.length > 0 ? turns("log", [threadId], "--failed") : turns("state", [threadId]);
+  const next = questions.length > 0 ? [] : [`Next: ${toCopy(command)}`];
   return [
     `${look.paint("bold", oneLine(threadId))}  ${look.paint(failures.length > 0 ? "red" : "green", state)}`,
     `Ran: ${oneLine(names.length === 0 ? "nothing" : names.join(", "))}`,
@@ -387,7 +391,7 @@ export const RECOVER = command<RecoverCommandOptions>({
         plan: { threads },
         planText: (look) => recoveryText(threads, look),
         act: async () => {
-          const goOn = `turns recover --graph ${word(graph)} --yes`;
+          const goOn = toCopy(turns("recover", [], ["--graph", graph], "--yes"));
           if (watch) return watched(runner, { ...request, ...(every !== undefined && { everyMs: every }) }, goOn);
           const report = await drained(runner, () => runner.recover(request as never), goOn);
           return { report: plainReport(report), text: () => String(report), exit: exitOf(report) };
@@ -399,7 +403,7 @@ export const RECOVER = command<RecoverCommandOptions>({
 function recoveryOf({ threadId, running, onResume, waiting, reason, inFlight, failed }: ThreadStatus): RecoveryPlanLine {
   const skip = (why: string): RecoveryPlanLine => ({ threadId, does: "skip", why });
   if (running) return skip("a live process runs it");
-  if (waiting.length > 0 && inFlight.length + failed.length === 0) return skip("it waits for an answer: turns inbox");
+  if (waiting.length > 0 && inFlight.length + failed.length === 0) return skip("it waits for an answer");
   if (onResume === "return") return skip("it is finished");
   if (onResume === "refuse")
     return skip(reason === undefined ? "it is refused" : `${reason.code}: ${firstSentence(reason.message)}`);
@@ -502,10 +506,8 @@ export const STUCK = command<{ limit?: number; cursor?: string }>({
   run: async (saver, _, { limit = 50, cursor }) => {
     const page = await saver.turns.stuck({ limit, ...(cursor !== undefined && { after: cursor }) });
     const stuck = page.map(stuckLine);
-    const more = ({ paint }: Look): string =>
-      page.cursor === undefined ? "" : `\n${paint("dim", `more: --cursor ${word(page.cursor)}`)}`;
     const text = (look: Look): string =>
-      stuck.length === 0 ? "Recovery has given up no thread." : table(stuck, STUCK_COLUMNS, look) + more(look);
+      stuck.length === 0 ? "Recovery has given up no thread." : table(stuck, STUCK_COLUMNS, look) + moreText(page.cursor, look);
     return { data: { stuck, cursor: page.cursor ?? null }, list: "stuck", text };
   },
 });

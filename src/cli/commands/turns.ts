@@ -8,7 +8,7 @@ import { type Attempt, type AttemptDetails, logOf, showTurn } from "../../inspec
 import { drawn } from "../branches";
 import { command, whole } from "../command";
 import { DONE, FAILED, FOUND, UsageError } from "../exit";
-import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
+import { type Colour, type Column, type Look, moment, moreText, pairs, table } from "../look";
 import type { Answer } from "../output";
 import { ago, brief, count, duration, indented, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
@@ -81,7 +81,7 @@ export const LOG = command<LogOptions>({
     const isLive = await saver.turns.isRunning(threadId);
     const text = (look: Look): string => {
       if (data.attempts.length === 0) return "No turns.";
-      const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
+      const more = moreText(data.cursor, look);
       if (oneline) return data.attempts.map((attempt) => shortLine(attempt, isLive, look)).join("\n") + more;
       return table(data.attempts, attemptColumns(isLive), look) + more;
     };
@@ -106,8 +106,7 @@ async function branchesAnswer(saver: BaseTurnSaver, threadId: string, options: L
   const data = await branchesOf(saver, threadId, { limit, before: cursor });
   const text = (look: Look): string => {
     if (data.checkpoints.length === 0) return "No checkpoints.";
-    const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
-    return drawn(data, look) + more;
+    return drawn(data, look) + moreText(data.cursor, look);
   };
   return { data, list: "checkpoints", text };
 }
@@ -140,7 +139,9 @@ function attemptText(attempt: AttemptDetails, isLive: boolean, look: Look): stri
       ["attempt", `${attempt.attempt}, step ${attempt.step}`],
       ["started", moment(startedAt, look)],
       ["took", took(attempt) || "not finished"],
-      ["tokens", `${count(tokens.input)} in, ${count(tokens.output)} out`],
+      ...(tokens.input + tokens.output === 0
+        ? []
+        : [["tokens", `${count(tokens.input)} in, ${count(tokens.output)} out`] as const]),
       ["kept", keptText(attempt)],
       ["node task", oneLine(attempt.nodeTaskId)],
       ["fingerprint", attempt.fingerprint ?? "not recorded"],
@@ -280,10 +281,7 @@ export const BLAME = command<{ limit?: number; cursor?: string }>({
   ],
   run: async (saver, [thread = "", channel = ""], request) => {
     const data = await blameOf(saver, await threadNamed(saver, thread), channel, request);
-    const text = (look: Look): string => {
-      const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
-      return table(data.changes, BLAME_COLUMNS, look) + more;
-    };
+    const text = (look: Look): string => table(data.changes, BLAME_COLUMNS, look) + moreText(data.cursor, look);
     return { data, list: "changes", text };
   },
 });
