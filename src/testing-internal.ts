@@ -136,7 +136,7 @@ export type { Sizes, ThreadChannels, TokenTotals } from "./inspection/totals";
 export type { AttemptDetails, EffectLine, TurnLogPage } from "./inspection/turns";
 export { drawn } from "./cli/branches";
 export type { RecoveryPlanLine, ResumePlan, RunReport, StuckLine } from "./cli/commands/run";
-export { refusalOf } from "./inspection/refusal";
+export { refusalOf, rewindRefusal } from "./inspection/refusal";
 export type { RewindLine } from "./inspection/rewinds";
 export { table, type Column as TableColumn } from "./cli/look";
 export { safe, widthOf } from "./cli/text";

@@ -9,7 +9,7 @@ import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { safe, table, widthOf } from "../../src/testing-internal";
 import { quickProgram, told, type Told } from "./built";
-import { makeThreads } from "./cli-world";
+import { graph, makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
 
 // Each command is a process of its own.
@@ -751,7 +751,46 @@ describe("what changes something", () => {
     expect(again).toMatchObject({ code: 4, stdout: expect.stringContaining("Refused now: It was taken back at ") });
     const plan = JSON.parse((await on1("take-back", id)).stdout);
     expect(SHAPES["take-back"].safeParse(plan).error).toBeUndefined();
-    expect(plan).toMatchObject({ plan: { threadId: "finished", toTask: "first", undone: 0 } });
+    expect(plan).toMatchObject({
+      plan: { threadId: "finished", toTask: "first", undone: 0 },
+      refused: { code: "REWIND_CONFLICT" },
+    });
+  });
+
+  test("S10.1 a plan that can't be carried out has the code and the reason as JSON, and --yes is refused with that code", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    for (const task of ["third", "fourth"])
+      await graph(saver).invoke({ total: 7 }, { configurable: { thread_id: "finished", task_id: task } });
+    const request = { threadId: "finished", allowUncompensated: true };
+    await saver.rewind({ ...request, toTask: "third" });
+    await saver.rewind({ ...request, toTask: "second", archive: false });
+    await saver.rewind({ ...request, toTask: "first" });
+    const [newest, unarchived, passed] = (await saver.rewinds.list("finished")).map(({ id }) => id).reverse();
+    const [effect] = await saver.effects.list("finished");
+    await graph(saver).invoke({ total: 8 }, { configurable: { thread_id: "finished", task_id: "fifth" } });
+    await (saver.close() as unknown);
+    const plans: readonly (readonly [keyof typeof SHAPES, string[], string, RegExp])[] = [
+      ["take-back", [newest ?? ""], "REWIND_CONFLICT", /newer work/],
+      ["take-back", [unarchived ?? ""], "REWIND_CONFLICT", /kept/],
+      ["take-back", [passed ?? ""], "REWIND_CONFLICT", /newer work/],
+      ["copy", ["finished", "failed"], "THREAD_EXISTS", /exists already/],
+      ["effect resolve", [effect?.id ?? "", "not-done"], "EFFECT_NOT_IN_DOUBT", /it is done/],
+      ["effect resolve", [effect?.id ?? "", "undo-done"], "EFFECT_NOT_IN_DOUBT", /its undo isn't/],
+    ];
+    for (const [command, args, code, why] of plans) {
+      const asked = await turns([...command.split(" "), ...args, "--dry-run"], {}, place);
+      const { success } = SHAPES[command].safeParse(JSON.parse(asked.stdout));
+      expect({ args, code: asked.code, success }).toEqual({ args, code: 4, success: true });
+      expect(JSON.parse(asked.stdout).refused).toEqual({ code, message: expect.stringMatching(why) });
+      const done = await turns([...command.split(" "), ...args, "--yes"], {}, place);
+      expect(done).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining(`[${code}]`) });
+    }
+    const short = await turns(["delete", "finish"], {}, place);
+    expect(JSON.parse(short.stdout).refused.message).toContain("whole id");
+    const free = await turns(["copy", "finished", "other"], {}, place);
+    expect(JSON.parse(free.stdout)).toMatchObject({ done: false, refused: null });
   });
 
   test("S10.1 copy, name, prune and delete do what they say; delete wants the whole id", async () => {

@@ -355,6 +355,7 @@ describe("a graph that --graph names", () => {
     expect(JSON.parse(refused.stdout)).toMatchObject({
       done: false,
       plan: { removed: { turns: 6 }, effects: [{ verdict: "unregistered" }], refused: expect.stringContaining("cli-charge") },
+      refused: { code: "EFFECT_UNCOMPENSATED", message: expect.stringContaining("--allow-uncompensated") },
     });
     const allowed = await turns(place, "rewind", "finished", "--to", "first", "--dry-run", "--allow-uncompensated");
     expect({ code: allowed.code, ...JSON.parse(allowed.stdout) }).toMatchObject({ code: 0, plan: { refused: null } });

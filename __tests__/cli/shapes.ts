@@ -59,11 +59,11 @@ const error = object({ name: text, message: text });
 const done = object({ node: text, status: text, at: time, attempt: count });
 const removed = object({ checkpoints: count, writes: count, turns: count, values: count, tasks: count, effects: count });
 const verdict = z.enum([
-  ...(["undo", "done-already", "none-needed", "failed", "inherited", "missing"] as const),
+  ...(["undo", "done-already", "none-needed", "failed", "inherited", "missing", "ambiguous"] as const),
   ...(["unregistered", "in-doubt", "undo-in-doubt", "running"] as const),
 ]);
 const preview = object({
-  ...{ toTask: text, tasks: list(text), removed: removed.nullable(), refused: maybe },
+  ...{ toTask: text, tasks: list(text), removed: removed.nullable(), refused: maybe, refusedCode: maybe },
   effects: list(object({ id: text, name: text, label: text, nodeName: text, verdict })),
 });
 const attempt = {
@@ -94,7 +94,9 @@ const difference = object({
 });
 const tokenLine = object({ of: text, ...tokens.shape, total: count, cost: z.number().optional() });
 const format = { format: z.literal(1) };
-const change = (plan: z.ZodType, report: z.ZodType) => object({ ...format, done: z.boolean(), plan, report: report.nullable() });
+const refused = object({ code: text, message: text }).nullable();
+const change = (plan: z.ZodType, report: z.ZodType) =>
+  object({ ...format, done: z.boolean(), plan, report: report.nullable(), refused });
 const counts = z.record(text, count);
 
 export const SHAPES = {

@@ -238,7 +238,12 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
  * @param graph how `--graph` is given: undos need it
  * @param isLoaded whether it is: then an undo that this process doesn't know is in no graph
  */
-export function rewindSentence(threadId: string, preview: RewindPreview | null, graph = NO_GRAPH, isLoaded = false): Sentence {
+export function rewindSentence(
+  threadId: string,
+  preview: Omit<RewindPreview, "refusedCode"> | null,
+  graph = NO_GRAPH,
+  isLoaded = false,
+): Sentence {
   if (preview === null) return { headline: "There is no earlier task", text: "", command: null, tone: "plain" };
   const { toTask, tasks, removed, effects, refused } = preview;
   if (refused !== null) return { headline: `To ${toTask}: refused now`, text: refused, command: null, tone: "attention" };

@@ -7,8 +7,9 @@ import { effectInFull, type EffectInFull, noteOf, settlingCommand, titleOf } fro
 import { graphOf } from "../inspection/graph";
 import { messagesAt } from "../inspection/messages";
 import { checkpointNamed } from "../inspection/place";
-import { rewindLine, takeBackCommand } from "../inspection/rewinds";
+import { rewindLine, takeBackCommand, takeBackOf } from "../inspection/rewinds";
 import { search } from "../inspection/search";
+import { rewindRefusal } from "../inspection/refusal";
 import { sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
 import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
@@ -27,7 +28,6 @@ import { channelSizes, tokenTotals } from "../inspection/totals";
 import { attemptBehind, attemptOf, attemptRows, checkpointsOf, logOf, showTurn } from "../inspection/turns";
 import { firstLine, inBrief, listed, plural, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
-import type { Rewind } from "../rewind/rewinds";
 import { isId } from "../system";
 import { pregelOf } from "../turns/attached-graph";
 import type * as Api from "./api";
@@ -391,22 +391,14 @@ async function effectsAnswer(context: Context, asked: Asked): Promise<Api.Effect
   return { format: FORMAT, effects, cursor: page.cursor ?? null };
 }
 
-/** A rewind is taken back where it left the thread: a later one that left it elsewhere comes first. */
-function isInTheWay(later: Rewind, rewind: Rewind): boolean {
-  return rewindLine(later).status === "done" && later.targetSeq !== rewind.targetSeq;
-}
-
 async function rewindsAnswer(context: Context, asked: Asked): Promise<Api.Rewinds> {
   const threadId = await threadOf(context, asked);
   const rewinds = (await context.saver.rewinds.list(threadId)).reverse();
-  const { inspect } = internalsOf(context.saver).store;
   const told: Api.Rewinds["rewinds"][number][] = [];
-  for (const [index, rewind] of rewinds.entries()) {
+  for (const rewind of rewinds) {
     const line = rewindLine(rewind);
-    const isNext = !rewinds.slice(0, index).some((later) => isInTheWay(later, rewind));
-    const isPossible = line.status === "done" && line.archived && isNext;
-    const undone = isPossible ? (await inspect.rewindToTakeBack(line.id)).undone : 0;
-    told.push({ ...line, undone, command: isPossible ? takeBackCommand(line.id, undone) : null });
+    const { undone, refused } = await takeBackOf(context.saver, line.id);
+    told.push({ ...line, undone, refused, command: refused === null ? takeBackCommand(line.id, undone) : null });
   }
   return { format: FORMAT, rewinds: told };
 }
@@ -425,14 +417,16 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
   const plan = await previewRewind(rewinder, { threadId, toTask, allowUncompensated });
   // It says which tasks there are.
   if (plan.refused !== null) await refuseUnknownTask(saver, threadId, toTask);
-  const { headline, text, command } = rewindSentence(threadId, plan, graph?.name, graph !== undefined);
+  const message = rewindRefusal(plan.refusedCode, threadId, plan.effects, context.program) ?? plan.refused;
+  const refused = message === null ? null : { code: plan.refusedCode ?? "", message };
+  const { headline, text, command } = rewindSentence(threadId, { ...plan, refused: message }, graph?.name, graph !== undefined);
   const effects: Api.RewindEffect[] = [];
   for (const effect of plan.effects) {
     const title = effects.length < MOST_TITLES ? titleOf(await effectInFull(saver, effect.id)) : effect.name;
     effects.push({ ...effect, title, words: verdictWords(effect.verdict, graph !== undefined) });
   }
   return {
-    ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused: plan.refused },
+    ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused },
     ...{ effects, headline, text, command: command ?? turns("rewind", [threadId], ["--to", toTask]) },
   };
 }

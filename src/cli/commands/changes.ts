@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { BaseTurnSaver } from "../../base-saver";
-import type { EffectResolution } from "../../effects/effects";
+import type { EffectDetails, EffectResolution } from "../../effects/effects";
+import { type Refusal, rewindRefusal } from "../../inspection/refusal";
 import { internalsOf } from "../../internals";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
@@ -16,9 +17,9 @@ import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
-import { takeBackCommand } from "../../inspection/rewinds";
+import { takeBackCommand, takeBackOf } from "../../inspection/rewinds";
 import { turns } from "../../inspection/words";
-import { toCopy } from "../place";
+import { toCopy, withCommands } from "../place";
 import { brief, bytes, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS, labelled } from "./effects";
 
@@ -40,7 +41,7 @@ interface Plan {
   /** Does it. */
   act: () => Promise<{ report: object; text: (look: Look) => string; exit?: number }>;
   /** Why it would be refused now. */
-  refused?: string | null;
+  refused?: Refusal | null | undefined;
 }
 
 /** Shows the plan, or carries it out. */
@@ -50,12 +51,12 @@ export async function planned(
 ): Promise<Answer> {
   if (yes && !dryRun) {
     const { report, text, exit = DONE } = await act();
-    return { data: { done: true, plan, report }, text, exit };
+    return { data: { done: true, plan, report, refused: null }, text, exit };
   }
   const hint = dryRun ? "Nothing was changed." : "Nothing was changed. Add --yes to do it.";
   const text = (look: Look): string =>
-    `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(refused)}`)}`;
-  return { data: { done: false, plan, report: null }, text, exit: dryRun && refused === null ? DONE : NEEDS_DECISION };
+    `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(withCommands(refused.message))}`)}`;
+  return { data: { done: false, plan, report: null, refused }, text, exit: dryRun && refused === null ? DONE : NEEDS_DECISION };
 }
 
 const OUTCOMES = ["done", "not-done", "history", "undo-done", "undo-not-done"] as const;
@@ -79,6 +80,7 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     const effect = effectLine(details);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
+      refused: settledAlready(details, outcome),
       plan: { effect, resolution },
       planText: (look) =>
         [
@@ -101,6 +103,17 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     });
   },
 });
+
+/** Why it can't be settled so, as far as that is sure: a result that wasn't saved can be given later. */
+function settledAlready({ status, undoStatus, result }: EffectDetails, outcome: (typeof OUTCOMES)[number]): Refusal | null {
+  const why = outcome.startsWith("undo-")
+    ? (undoStatus === undefined || undoStatus === "done") && "its undo isn't"
+    : outcome !== "history" &&
+      status !== "in-doubt" &&
+      (outcome === "not-done" || status !== "done" || result !== undefined) &&
+      `it is ${status}`;
+  return why === false ? null : { code: "EFFECT_NOT_IN_DOUBT", message: `It isn't in doubt: ${why}.` };
+}
 
 /** The id of an effect in doubt that begins so; any other text as it is. @throws {UsageError} also for an empty text */
 async function effectNamed(saver: BaseTurnSaver, text: string): Promise<string> {
@@ -162,9 +175,6 @@ export const REWIND = command<RewindOptions>({
     const plan = await (continued?.reason === undefined
       ? previewRewind(rewinder, { threadId, toTask, allowUncompensated })
       : previewByPlace(saver, continued));
-    // If it's refused for another reason, it isn't known what goes.
-    const needsGraph =
-      graph === undefined && plan.removed !== null && plan.effects.some(({ verdict }) => verdict === "unregistered");
     const planText = (look: Look): string => {
       const undos = plan.effects.map(
         ({ name, label, nodeName, verdict }) =>
@@ -184,9 +194,12 @@ export const REWIND = command<RewindOptions>({
       plan,
       planText,
       refused:
-        plan.refused !== null && needsGraph
-          ? "The undos are in your code: give its module with --graph ./agent.ts."
-          : plan.refused,
+        plan.refusedCode === null
+          ? null
+          : {
+              code: plan.refusedCode,
+              message: rewindRefusal(plan.refusedCode, threadId, plan.effects) ?? plan.refused ?? "",
+            },
       act: async () => {
         const report = await (to === undefined
           ? finished(rewinder, { threadId, allowUncompensated })
@@ -222,7 +235,7 @@ interface Finisher extends Rewinder {
 /** A rewind with a reason goes to a place within a task, which no `--to` can name. */
 async function previewByPlace(saver: BaseTurnSaver, { threadId, toTask, targetSeq }: Rewind): Promise<RewindPreview> {
   const removed = await internalsOf(saver).store.countBehind(threadId, targetSeq);
-  return { toTask, tasks: [], removed, effects: [], refused: null };
+  return { toTask, tasks: [], removed, effects: [], refused: null, refusedCode: null };
 }
 
 /** @throws {UsageError} if somebody else has finished it meanwhile */
@@ -241,7 +254,18 @@ async function abandoned(
   if (unfinished === undefined)
     throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `${turns("rewinds", [threadId])} lists its rewinds.`);
   const { id: rewindId, toTask, createdAt } = unfinished;
+  const [run] = await saver.turns.liveRuns(threadId);
+  const doubts = (await effectsInDoubt(saver)).filter((effect) => effect.threadId === threadId && effect.doubt === "undo");
+  const undos = await Promise.all(doubts.map(({ id }) => saver.effects.get(id)));
+  const begun = undos.find(({ undoStatus }) => undoStatus === "begun");
   return planned(options, {
+    refused:
+      run !== undefined
+        ? { code: "THREAD_RUNNING", message: `Process ${run.pid} on ${run.host} is doing it.` }
+        : begun && {
+            code: "EFFECT_IN_DOUBT",
+            message: `Nobody knows whether an undo ran. ${turns("effect resolve", [begun.id, "undo-done"], "--yes")} (or undo-not-done) settles it.`,
+          },
     plan: { threadId, rewindId, toTask, since: createdAt.toISOString() },
     planText: () => `${begunText(unfinished)} It would be given up. Nothing is removed, and what it undid stays undone.`,
     act: async () => {
@@ -272,18 +296,15 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
   ],
   options: [...CHANGE, ["--despite-undone", "also if it undid effects: they stay undone"]],
   run: async (saver, [rewindId = ""], { despiteUndone = false, ...options }) => {
-    const { rewind, undone } = await internalsOf(saver).store.inspect.rewindToTakeBack(rewindId);
-    const { threadId, targetTaskId: toTask, takenBackAt } = rewind;
+    const { threadId, toTask, undone, refused } = await takeBackOf(saver, rewindId);
     const stay = undone === 0 ? "" : ` The ${plural(undone, "effect")} that it undid stay${undone === 1 ? "s" : ""} undone.`;
     return planned(options, {
       plan: { rewindId, threadId, toTask, undone },
       planText: () => `The rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} would be taken back.${stay}`,
       refused:
-        takenBackAt !== undefined
-          ? `It was taken back at ${takenBackAt}.`
-          : undone > 0 && !despiteUndone
-            ? "It undid effects. To take it back without them, add --despite-undone."
-            : null,
+        undone > 0 && !despiteUndone && refused === null
+          ? { code: "REWIND_CONFLICT", message: "It undid effects. To take it back without them, add --despite-undone." }
+          : refused,
       act: async () => {
         const restored = await saver.rewinds.takeBack(rewindId, { despiteUndone });
         return {
@@ -336,6 +357,8 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
   },
 });
 
+const GIVE_WHOLE = "To delete it, give its whole id.";
+
 export const DELETE = command<ChangeOptions & { final?: boolean }>({
   name: "delete",
   args: "<thread>",
@@ -346,9 +369,11 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
     const threadId = await threadNamed(saver, thread);
     const found = await internalsOf(saver).store.getThread(threadId);
     const { checkpoints = 0, turns = 0, tasks = 0 } = found ?? {};
-    if (options.yes === true && threadId !== thread)
-      throw new UsageError(`"${thread}" is the beginning of thread ${threadId}.`, "To delete it, give its whole id.");
+    const isShort = threadId !== thread;
+    const whole = `"${thread}" is the beginning of thread ${threadId}.`;
+    if (options.yes === true && isShort) throw new UsageError(whole, GIVE_WHOLE);
     return planned(options, {
+      refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : null,
       plan: { threadId, final, checkpoints, turns, tasks },
       planText: () =>
         `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.`,
@@ -372,10 +397,19 @@ export const COPY = command<ChangeOptions>({
   options: CHANGE,
   run: async (saver, [thread = "", target = ""], options) => {
     const threadId = await threadNamed(saver, thread);
+    const unfinished = await saver.rewinds.unfinished(threadId);
     const isTaken = (await internalsOf(saver).store.getThread(target)) !== undefined;
     return planned(options, {
       plan: { threadId, target },
-      refused: isTaken ? `Thread "${target}" exists already. Copy to another id, or delete that thread first.` : null,
+      refused:
+        unfinished !== undefined
+          ? { code: "REWIND_UNFINISHED", message: `${begunText(unfinished)} ${turns("rewind", [threadId])} shows how to end it.` }
+          : isTaken
+            ? {
+                code: "THREAD_EXISTS",
+                message: `Thread "${target}" exists already. Copy to another id, or delete that thread first.`,
+              }
+            : null,
       planText: () => `Thread ${oneLine(threadId)} would be copied to ${oneLine(target)}.`,
       act: async () => {
         await saver.copyThread(threadId, target);

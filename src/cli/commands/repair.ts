@@ -92,7 +92,7 @@ export const MIGRATE = ownCommand<ChangeOptions & { printSql?: boolean }>({
     const copy = isFile && found > 0 && found < newest ? [`Copy the file first: ${toCopy("turns backup OUT")}`] : [];
     if (found === newest) {
       return {
-        data: { done: false, plan, report: null },
+        data: { done: false, plan, report: null, refused: null },
         text: () => `${oneLine(database)} has version ${found}, the newest. Nothing to do.`,
       };
     }

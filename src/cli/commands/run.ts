@@ -7,6 +7,7 @@ import { numberOf, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
 import { type OpenQuestion, standingOf, type Standing } from "../../inspection/standing";
 import { inbox } from "../../inspection/threads";
+import type { Refusal } from "../../inspection/refusal";
 import { type Attempt, logOf } from "../../inspection/turns";
 import { internalsOf } from "../../internals";
 import { checkedUndos } from "../../rewind/undos";
@@ -105,10 +106,14 @@ export const RESUME = command<ResumeOptions>({
       const status = await runner.status(threadId);
       const plan = resumePlan(status, accept === undefined ? how : "continue");
       const isWaiting = plan.questions.length > 0 && status.failed.length + status.inFlight.length === 0;
-      const refused = plan.does === "refuse" ? refusalOf(plan) : isWaiting ? answerFirst(plan, graph) : null;
+      const refused = plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : null;
       if (plan.does === "return" || isWaiting) {
-        const data = { done: false, plan, report: null };
-        return { data, text: (look) => resumeText(plan, status, look, refused), exit: isWaiting ? NEEDS_DECISION : DONE };
+        const data = { done: false, plan, report: null, refused };
+        return {
+          data,
+          text: (look) => resumeText(plan, status, look, refused?.message ?? null),
+          exit: isWaiting ? NEEDS_DECISION : DONE,
+        };
       }
       return planned(options, {
         plan,
@@ -120,9 +125,13 @@ export const RESUME = command<ResumeOptions>({
   },
 });
 
-function refusalOf({ reason }: ResumePlan): string | null {
-  if (reason?.code !== "GRAPH_CHANGED") return reason?.message ?? null;
-  return `${reason.message} Here: --drift continue, --drift restart, or --accept NODES.`;
+function refusalOf(reason: ThreadStatus["reason"]): Refusal | null {
+  if (reason === undefined) return null;
+  const { code, message } = reason;
+  return {
+    code,
+    message: code === "GRAPH_CHANGED" ? `${message} Here: --drift continue, --drift restart, or --accept NODES.` : message,
+  };
 }
 
 function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): ResumePlan {
@@ -146,8 +155,9 @@ function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): Resume
 
 const unique = (names: readonly string[]): string[] => [...new Set(names)];
 
-const answerFirst = ({ threadId }: ResumePlan, graph: string): string =>
-  `It waits for an answer: ${answerCommand(threadId, graph)}`;
+const answerFirst = ({ threadId }: ResumePlan, graph: string): Refusal => {
+  return { code: "UNFINISHED_WORK", message: `It waits for an answer: ${answerCommand(threadId, graph)}` };
+};
 
 const answerCommand = (question: string, graph: string): string =>
   toCopy(turns("inbox answer", [question], ["--value", "JSON"], ["--graph", graph], "--yes"));
@@ -305,8 +315,10 @@ export const ANSWER = command<GraphOptions & { value?: string }>({
       );
     const answer = jsonOf(value);
     const { threadId, id } = question;
-    return withRunner(saver, module, async (runner, graph) =>
-      planned(options, {
+    return withRunner(saver, module, async (runner, graph) => {
+      const { onResume, reason } = await runner.status(threadId);
+      return planned(options, {
+        refused: onResume === "refuse" ? refusalOf(reason) : null,
         plan: { question, answer },
         planText: (look) =>
           [
@@ -318,8 +330,8 @@ export const ANSWER = command<GraphOptions & { value?: string }>({
           const command = new Command({ resume: id === null ? answer : { [id]: answer } });
           return run(runner, threadId, graph, () => runner.resume({ threadId, command } as never));
         },
-      }),
-    );
+      });
+    });
   },
 });
 
