@@ -231,9 +231,10 @@ export interface RewindEffect {
   words: string;
 }
 
-/** `GET /api/threads/:id/since?at=TIME&effect=ID`: what came of a POST whose answer was lost. */
+/** `GET /api/threads/:id/since?mark=MARK&effect=ID`: what came of a POST whose answer was lost. Without a mark: that of this moment. */
 export interface Since extends Format {
   threadId: string;
+  mark: string;
   /** In a sentence. */
   headline: string;
 }

@@ -10,7 +10,7 @@ import { checkpointNamed } from "../inspection/place";
 import { rewindLine, takeBackCommand, takeBackOf } from "../inspection/rewinds";
 import { search } from "../inspection/search";
 import { rewindRefusal } from "../inspection/refusal";
-import { sinceThen } from "../inspection/since";
+import { markOf, sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
 import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
@@ -439,10 +439,11 @@ async function refuseUnknownTask(saver: BaseTurnSaver, threadId: string, toTask:
 
 async function sinceAnswer(context: Context, asked: Asked): Promise<Api.Since> {
   const threadId = await threadOf(context, asked);
-  const at = textOf(asked.query, "at") ?? "";
-  if (Number.isNaN(Date.parse(at))) throw new HttpError(400, "INVALID_OPTION", "The parameter at has to be a time.");
-  const since = new Date(at).toISOString();
-  return { format: FORMAT, threadId, headline: await sinceThen(context.saver, threadId, since, textOf(asked.query, "effect")) };
+  const mark = textOf(asked.query, "mark");
+  if (mark === undefined) return { format: FORMAT, threadId, mark: await markOf(context.saver, threadId), headline: "" };
+  const headline = await sinceThen(context.saver, threadId, mark, textOf(asked.query, "effect"));
+  if (headline === undefined) throw new HttpError(400, "INVALID_OPTION", "The parameter mark has to be one that was told here.");
+  return { format: FORMAT, threadId, mark, headline };
 }
 
 async function graphAnswer(context: Context, asked: Asked): Promise<Api.Graph> {
