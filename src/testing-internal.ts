@@ -137,7 +137,7 @@ export type { AttemptDetails, EffectLine, TurnLogPage } from "./inspection/turns
 export { drawn } from "./cli/branches";
 export type { RecoveryPlanLine, ResumePlan, RunReport, StuckLine } from "./cli/commands/run";
 export { refusalOf, rewindRefusal } from "./inspection/refusal";
-export type { RewindLine } from "./inspection/rewinds";
+export type { RewindLine, TakeBack } from "./inspection/rewinds";
 export { table, type Column as TableColumn } from "./cli/look";
 export { safe, widthOf } from "./cli/text";
 export * as effectFailures from "./effects/failures";

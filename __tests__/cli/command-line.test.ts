@@ -1,8 +1,10 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
+import { defineEffect } from "langgraph-checkpoint-turns";
 import { childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
@@ -298,6 +300,47 @@ describe("each command", () => {
     expect(await shown(["effect", "resolve", id, "not-done"], 80)).not.toContain("--result");
   });
 
+  test("S10.1 an effect has the same title everywhere: what it was called with, and its number; no tokens aren't counted", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    const letter = defineEffect("cli-letter", { run: ({ topic }: { topic: string }) => topic, undo: () => undefined });
+    const calls = { thread_id: "letters" };
+    const built = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+      .addNode("write", async () => {
+        for (const topic of ["height", "number of keepers", "a\u001b[2J\nb"]) await letter({ topic });
+        return {};
+      })
+      .addEdge(START, "write")
+      .addEdge("write", END)
+      .compile({ checkpointer: saver });
+    for (const task of ["one", "two"]) await saver.attach(built).invoke({ n: 1 }, { configurable: { ...calls, task_id: task } });
+    await (saver.close() as unknown);
+    const asked = async (...args: string[]): Promise<string> =>
+      (await turns([...args, "--table"], { env: { COLUMNS: "200" } }, place)).stdout;
+    const { number } = JSON.parse((await turns(["log", "letters"], {}, place)).stdout).attempts[0];
+    const shown = await asked("show", "letters", String(number));
+    for (const text of [await asked("effects", "letters"), shown, await asked("rewind", "letters", "--to", "one")]) {
+      for (const title of ["cli-letter · height ", "cli-letter · number of keepers #1 ", "cli-letter · a\\u001b[2J b #2 "])
+        expect(text).toContain(title);
+      expect(text).not.toContain("\u001b");
+    }
+    expect(shown).not.toMatch(/\ntokens/);
+  });
+
+  test("S10.1 the rewinds of a thread say what they undid, and how the one is taken back that can be", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    for (const toTask of ["second", "first"]) await saver.rewind({ threadId: "finished", toTask });
+    await (saver.close() as unknown);
+    const { stdout } = await turns(["rewinds", "finished", "--table"], { env: { COLUMNS: "200" } }, place);
+    const { rewinds } = JSON.parse((await turns(["rewinds", "finished"], {}, place)).stdout);
+    expect(SHAPES.rewinds.safeParse({ format: 1, rewinds }).error).toBeUndefined();
+    expect(rewinds).toMatchObject([{ toTask: "first", undone: 1, refused: null }]);
+    expect(stdout).toMatch(/\n\S.* {2}first {2,}done {2,}1 effect {2,}asked for /);
+    expect(stdout).toMatch(new RegExp(`\n  turns .*take-back ${rewinds[0].id} --despite-undone --yes  takes it back\n`));
+  });
+
   test("S10.1 grep tells a text once, not again for the writes and the state that have it", async () => {
     const { matches } = await json("grep", ["card declined"]);
     expect(matches).toMatchObject([{ threadId: "failed", kind: "turn", near: "charge" }]);
@@ -400,6 +443,7 @@ describe("conventions", () => {
       [["thread"], 2, 'Did you mean "turns threads"?'],
       [["threads", "--stats", "x"], 2, "Did you mean --status?"],
       [["threads", "--limit", "many"], 2, "Give a whole number."],
+      [["resume", "failed", "--graph"], 2, "Give its module and export: --graph ./agent.ts#graph."],
       [["status", "finishd"], 1, 'Did you mean "finished"?'],
       [["status", "fi", "more"], 2, "too many arguments"],
       [["status", "f"], 2, 'is the beginning of 2 threads: "failed", "finished"'],

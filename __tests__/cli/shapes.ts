@@ -15,6 +15,7 @@ import {
   type Sizes,
   type StateAt,
   type StuckLine,
+  type TakeBack,
   type StateDifference,
   THREAD_STATES,
   type ThreadChannels,
@@ -79,9 +80,9 @@ const attempt = {
   status: z.enum(["ok", "error", "interrupted", "handoff", "running"]),
   ...{ nodeTaskId: text, tokens, thoughtId: maybe, actionId: maybe, durable: z.boolean() },
 };
-const effect = of<EffectLine>()(
+const effect = of<EffectLine & { title: string }>()(
   object({
-    ...{ id: text, threadId: text, number: count, name: text, label: text, node: text, taskId: text },
+    ...{ id: text, threadId: text, number: count, title: text, name: text, label: text, node: text, taskId: text },
     status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]),
     ...{ undo: maybe, undoStatus: z.enum(["begun", "done", "failed"]).nullable(), undoError: maybe, key: text, tries: count },
     ...{ idempotent: z.boolean(), startedAt: time, endedAt: time.nullable(), settledBy: maybe },
@@ -200,9 +201,10 @@ export const SHAPES = {
   rewinds: object({
     ...format,
     rewinds: list(
-      of<RewindLine>()(
+      of<RewindLine & TakeBack>()(
         object({
           ...{ id: text, threadId: text, number: count, toTask: text, at: time, takenBackAt: time.nullable() },
+          ...{ undone: count, refused },
           ...{ archived: z.boolean(), reason: maybe, status: z.enum(["undoing", "done", "abandoned", "taken-back"]) },
         }),
       ),

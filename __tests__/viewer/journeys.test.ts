@@ -214,6 +214,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await see(page, "letter · number of keepers", "aside");
     await tabTo(page, /^Settle by hand …$/);
     await press(page, "Enter");
+    await see(page, "Ask the receiver first whether it has key", "dialog");
     await see(page, "What happened?", "dialog");
     await tabTo(page, /^It happened/);
     await press(page, "Space");

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { copyFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { defineEffect, effect } from "langgraph-checkpoint-turns";
 import type { Page } from "playwright-core";
 import { describeInBrowser } from "../support/chromium";
 import { openSaver } from "../support/open-saver";
@@ -95,6 +97,40 @@ describeInBrowser("S10.2 a change whose answer is cut off", () => {
       await see(page, /The database says: The rewind to monday is done\.$/, "dialog");
     },
   );
+});
+
+describeInBrowser("S10.2 the dialog of a rewind without a graph", () => {
+  it.each([
+    ["has no undo", false],
+    ["its undo needs --graph", true],
+  ])("S10.2 says how undos are called only if they are in your code: %s", async (words, isInCode) => {
+    const file = await threads("a");
+    // The page is another process, which doesn't know what is defined here.
+    const defined = defineEffect("open-page-pay", { run: (_: object) => null, undo: () => undefined });
+    const pay = isInCode ? defined : () => effect("pay", () => null);
+    const saver = openSaver(file);
+    const graph = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+      .addNode("pay", async () => {
+        await pay({});
+        return {};
+      })
+      .addEdge(START, "pay")
+      .addEdge("pay", END)
+      .compile({ checkpointer: saver });
+    for (const task of ["one", "two"])
+      await saver.attach(graph).invoke({ n: 1 }, { configurable: { thread_id: "paid", task_id: task } });
+    await (saver.close() as unknown);
+    const served = await turnsWeb(file, "--write");
+    const page = await visit(served);
+    await page.goto(`${served.origin}/?thread=paid&view=rewind&task=one`);
+    await see(page, words, ".undos");
+    await page.getByRole("button", { name: "Rewind …" }).focus();
+    await page.keyboard.press("Enter");
+    await see(page, "Leave effects that can't be undone here as they are", "dialog");
+    expect(await page.locator("dialog").innerText()).toEqual(
+      isInCode ? expect.stringContaining("Undos are in your code.") : expect.not.stringContaining("in your code"),
+    );
+  });
 });
 
 describeInBrowser("S10.2 a page that is left open", () => {

@@ -3,7 +3,7 @@ import type { BaseTurnSaver } from "../base-saver";
 import type { GraphRunner } from "../graph-runner";
 import { answersOf, NO_GRAPH, questionText, rewindSentence } from "../inspection/answers";
 import { bundleOf } from "../inspection/bundle";
-import { effectInFull, type EffectInFull, noteOf, settlingCommand, titleOf } from "../inspection/effects";
+import { effectInFull, type EffectInFull, noteOf, settlingCommand, titled, titleOf } from "../inspection/effects";
 import { graphOf } from "../inspection/graph";
 import { messagesAt } from "../inspection/messages";
 import { checkpointNamed } from "../inspection/place";
@@ -403,9 +403,6 @@ async function rewindsAnswer(context: Context, asked: Asked): Promise<Api.Rewind
   return { format: FORMAT, rewinds: told };
 }
 
-/** Of so many effects a rewind's plan tells what they were called with. */
-const MOST_TITLES = 100;
-
 async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindPlan> {
   const { saver, graph } = context;
   const threadId = await threadOf(context, asked);
@@ -421,10 +418,8 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
   const refused = message === null ? null : { code: plan.refusedCode ?? "", message };
   const { headline, text, command } = rewindSentence(threadId, { ...plan, refused: message }, graph?.name, graph !== undefined);
   const effects: Api.RewindEffect[] = [];
-  for (const effect of plan.effects) {
-    const title = effects.length < MOST_TITLES ? titleOf(await effectInFull(saver, effect.id)) : effect.name;
-    effects.push({ ...effect, title, words: verdictWords(effect.verdict, graph !== undefined) });
-  }
+  for (const effect of await titled(saver, plan.effects))
+    effects.push({ ...effect, words: verdictWords(effect.verdict, graph !== undefined) });
   return {
     ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused },
     ...{ effects, headline, text, command: command ?? turns("rewind", [threadId], ["--to", toTask]) },

@@ -5,6 +5,7 @@ import { type Refusal, rewindRefusal } from "../../inspection/refusal";
 import { internalsOf } from "../../internals";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
+import { titled } from "../../inspection/effects";
 import { effectsInDoubt } from "../../inspection/standing";
 import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
 import { effectLine } from "../../inspection/turns";
@@ -21,7 +22,7 @@ import { takeBackCommand, takeBackOf } from "../../inspection/rewinds";
 import { turns } from "../../inspection/words";
 import { toCopy, withCommands } from "../place";
 import { brief, bytes, oneLine, plural } from "../text";
-import { EFFECT_COLUMNS, labelled } from "./effects";
+import { EFFECT_COLUMNS } from "./effects";
 
 /** What commands that change something have in common. Without `--yes` the database is opened read-only. */
 export interface ChangeOptions {
@@ -77,7 +78,7 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     if (options.result !== undefined && outcome !== "done")
       throw new UsageError("--result belongs to the outcome done.", "Leave it out.");
     const details = await saver.effects.get(await effectNamed(saver, given));
-    const effect = effectLine(details);
+    const [effect = { ...effectLine(details), title: details.name }] = await titled(saver, [effectLine(details)]);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
       refused: settledAlready(details, outcome),
@@ -93,7 +94,7 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
             : []),
         ].join("\n"),
       act: async () => {
-        const settled = effectLine(await saver.effects.resolve(effect.id, resolution));
+        const settled = { ...effectLine(await saver.effects.resolve(effect.id, resolution)), title: effect.title };
         return {
           report: settled,
           text: (look) =>
@@ -175,19 +176,20 @@ export const REWIND = command<RewindOptions>({
     const plan = await (continued?.reason === undefined
       ? previewRewind(rewinder, { threadId, toTask, allowUncompensated })
       : previewByPlace(saver, continued));
+    const effects = await titled(saver, plan.effects);
     const planText = (look: Look): string => {
-      const undos = plan.effects.map(
-        ({ name, label, nodeName, verdict }) =>
-          `  ${oneLine(`${labelled(name, label)} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
+      const undos = effects.map(
+        ({ title, nodeName, verdict }) =>
+          `  ${oneLine(`${title} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
       );
       const none = continued?.reason === undefined ? "Effects: none." : "Effects behind its place are undone first.";
-      const effects = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];
+      const told = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];
       return [
         continued === undefined
           ? `Thread ${oneLine(threadId)} goes back to the end of task ${oneLine(toTask)}.`
           : `${begunText(continued)} It would be finished; --abandon gives it up.`,
         removedText(plan.removed, plan.tasks),
-        ...effects,
+        ...told,
       ].join("\n");
     };
     return planned(options, {

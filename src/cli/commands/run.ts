@@ -5,6 +5,7 @@ import type { GraphRunner } from "../../graph-runner";
 import { nodePathOf } from "../../guards/graph-document";
 import { numberOf, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
+import { titleOf } from "../../inspection/effects";
 import { type OpenQuestion, standingOf, type Standing } from "../../inspection/standing";
 import { inbox } from "../../inspection/threads";
 import type { Refusal } from "../../inspection/refusal";
@@ -25,7 +26,6 @@ import { startProgress } from "../progress";
 import { turns } from "../../inspection/words";
 import { ago, brief, oneLine, plural, safe } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
-import { labelled } from "./effects";
 
 /* Commands that run a user's graph, which `--graph` names. */
 
@@ -205,7 +205,7 @@ function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt
     "maybe-probe": `unless it has a probe, ${settle}`,
     person: settle,
   };
-  return `${labelled(name, label)} of ${node}: ${how[by]}`;
+  return `${titleOf({ name, label })} of ${node}: ${how[by]}`;
 }
 
 /** Runs a thread, and tells what became of it. Ctrl-C stops it behind the nodes that run. */

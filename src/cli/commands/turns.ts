@@ -1,10 +1,11 @@
 import type { BaseTurnSaver } from "../../base-saver";
 import { branchesOf } from "../../inspection/branches";
 import type { CheckpointLine } from "../../inspection/checkpoint-line";
+import { titled } from "../../inspection/effects";
 import { threadNamed } from "../../inspection/place";
 import { type Match, search } from "../../inspection/search";
 import { type Blame, blameOf, differenceBetween, stateAt, type StateDifference } from "../../inspection/states";
-import { type Attempt, type AttemptDetails, logOf, showTurn } from "../../inspection/turns";
+import { type Attempt, type AttemptDetails, type EffectLine, logOf, showTurn } from "../../inspection/turns";
 import { drawn } from "../branches";
 import { command, whole } from "../command";
 import { DONE, FAILED, FOUND, UsageError } from "../exit";
@@ -117,7 +118,8 @@ export const SHOW = command({
   summary: "input, output, error, effects and tokens of an attempt",
   examples: ["turns show order-17 12", "turns show order-17 0196f2", "turns show order-17 12 --json --fields input,output"],
   run: async (saver, [thread = "", turn = ""]) => {
-    const data = await showTurn(saver, await threadNamed(saver, thread), turn);
+    const found = await showTurn(saver, await threadNamed(saver, thread), turn);
+    const data = { ...found, effects: await titled(saver, found.effects) };
     const isLive = await saver.turns.isRunning(data.threadId);
     return { data, text: (look) => attemptText(data, isLive, look) };
   },
@@ -128,8 +130,12 @@ function keptText({ durable, status }: AttemptDetails): string {
   return status === "error" ? "nothing: it failed" : status === "running" ? "nothing yet" : "a resume runs it again";
 }
 
+interface TitledAttempt extends AttemptDetails {
+  effects: readonly (EffectLine & { title: string })[];
+}
+
 /** What went wrong and what it did come first: the input may be a long conversation. */
-function attemptText(attempt: AttemptDetails, isLive: boolean, look: Look): string {
+function attemptText(attempt: TitledAttempt, isLive: boolean, look: Look): string {
   const { number, node, status, taskId, startedAt, tokens, effects, error, notKept } = attempt;
   const title = `${look.paint("bold", `#${number} ${oneLine(node)}`)}  ${look.paint(COLOURS[status], endedAs(status, isLive))}`;
   const lines = pairs(
