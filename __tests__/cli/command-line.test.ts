@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import Database from "better-sqlite3";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
@@ -9,7 +10,7 @@ import { childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { safe, table, widthOf } from "../../src/testing-internal";
+import { CHANGES, safe, table, widthOf } from "../../src/testing-internal";
 import { quickProgram, told, type Told } from "./built";
 import { graph, makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
@@ -300,6 +301,21 @@ describe("each command", () => {
     expect(await shown(["effect", "resolve", id, "not-done"], 80)).not.toContain("--result");
   });
 
+  test("S10.1 an effect's key is told in one line that does nothing to a terminal, no matter what it is", async () => {
+    const saver = openSaver(tempFile());
+    await makeThreads(saver);
+    const [charged] = await saver.effects.list("finished");
+    const known = await saver.effects.get(charged?.id ?? "");
+    jest.spyOn(saver.effects, "get").mockResolvedValue({ ...known, key: "a\u001b[2J\n\u202eb" });
+    const resolve = CHANGES.find(({ name }) => name === "effect resolve");
+    const answer = await resolve?.run(saver, [known.id, "history"], {});
+    const look = { width: 80, paint: (_: string, text: string) => text, now: Date.now(), utc: true };
+    const text = answer?.text(look) ?? "";
+    expect(text).toContain("\nAsk the receiver first whether it has key a\\u001b[2J \\u202eb.\n");
+    expect(text).not.toContain("\u001b");
+    await (saver.close() as unknown);
+  });
+
   test("S10.1 an effect has the same title everywhere: what it was called with, and its number; no tokens aren't counted", async () => {
     const place = tempFile();
     const saver = openSaver(place);
@@ -513,6 +529,29 @@ describe("conventions", () => {
     expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining(`turns --db ${none} migrate --yes`) });
     expect(stderr).not.toContain("readOnly");
   });
+
+  testOfFiles(
+    "S10.1 a file of another program is named as one, with its tables, and nobody is offered to put tables into it",
+    async () => {
+      const foreign = tempFile();
+      const db = new Database(foreign);
+      db.exec(
+        'CREATE TABLE users (id INTEGER); CREATE TABLE "order" (id INTEGER); CREATE TABLE IF NOT EXISTS notes (id INTEGER)',
+      );
+      db.close();
+      for (const args of [["threads"], [], ["doctor"]]) {
+        const { stderr, code } = await turns(args, {}, foreign);
+        expect({ args, code }).toEqual({ args, code: 1 });
+        expect(stderr).toContain(`${foreign} belongs to another program (tables `);
+        for (const name of ["users", "order", "notes"]) expect(stderr).toContain(name);
+        expect(stderr).not.toContain("migrate");
+      }
+      const plan = await turns(["migrate", "--table"], {}, foreign);
+      expect(plan).toMatchObject({ code: 4, stdout: expect.stringContaining(`${foreign} belongs to another program (tables `) });
+      const { otherTables } = JSON.parse((await turns(["migrate"], {}, foreign)).stdout).plan;
+      expect(otherTables.sort()).toEqual(["notes", "order", "users"]);
+    },
+  );
 
   test("S10.1 an empty TURNS_SCHEMA is none", async () => {
     const nowhere = "postgresql://127.0.0.1:1/nowhere";

@@ -316,6 +316,18 @@ describe("a graph that --graph names", () => {
         expect(refusal).toContain('Did you mean "orders"? Its exports: State, limit, orders.');
         expect(refusal).toContain(`--graph ${file}#orders`);
       }
+      // A getter may throw: it's no graph, and says so if it's asked for.
+      const old = path.join(folder, "old.cjs");
+      writeFileSync(
+        old,
+        `module.exports = { graph: () => undefined, limit: 3, get broken() { throw new Error("not configured"); } };`,
+      );
+      const refusal = await refusalOf(`${old}#grahp`);
+      expect(refusal).toContain('Did you mean "graph"? Its exports: graph, limit, ');
+      expect(refusal).not.toContain("not configured");
+      const broken = await refusalOf(`${old}#broken`);
+      expect(broken).toContain(`Export "broken" of module "${old}" throws. Error: not configured. Nothing was run.`);
+      expect(broken).not.toMatch(/\n\s+at /);
     } finally {
       rmSync(folder, { recursive: true });
     }

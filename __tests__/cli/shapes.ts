@@ -319,7 +319,7 @@ export const MOVING_SHAPES = {
     },
   }),
   migrate: change(
-    object({ database: text, found: count, newest: count, steps: count }),
+    object({ database: text, found: count, newest: count, steps: count, otherTables: list(text) }),
     object({ database: text, version: count }),
   ),
   "keys rotate": change(

@@ -2,11 +2,14 @@ import { spawnSync } from "node:child_process";
 import fc from "fast-check";
 import {
   assembled,
+  type EffectLine,
   moreWith,
   passwordNote,
+  settlingCommand,
   shellWord,
   startedAs,
   startedWith,
+  takeBackCommand,
   toCopy,
   turns,
   withCommands,
@@ -88,6 +91,16 @@ describe("commands to paste", () => {
     expect(moreWith(7)).toBe("turns log --db=postgresql://u@h/db --cursor 7 -- -x");
     startedWith(["agent.db", "log", "x"], { db: "agent.db", keyFile: "a b.key" });
     expect(toCopy(turns("log", ["y"]))).toBe("turns agent.db --key-file 'a b.key' log y");
+  });
+
+  test("S10.1 ids of effects and rewinds are words in the commands that settle them and take them back", () => {
+    for (const id of [...HOSTILE, "-x"]) {
+      const read = (command: string | null): string[] => words(command ?? "").filter((word) => word !== "--");
+      expect(read(settlingCommand({ id, status: "in-doubt" } as EffectLine))).toEqual(["turns", "effect", "resolve", id, "done"]);
+      const undo = { id, status: "done", undoStatus: "begun" } as EffectLine;
+      expect(read(settlingCommand(undo))).toEqual(["turns", "effect", "resolve", id, "undo-done"]);
+      expect(read(takeBackCommand(id, 1)).sort()).toEqual(["turns", "take-back", id, "--despite-undone", "--yes"].sort());
+    }
   });
 
   test("S10.1 of a server's URL with a password, commands say once what to set before they're run", () => {

@@ -176,6 +176,9 @@ test("S10.2 a failed thread is resumed; what it fails with is an answer", async 
   if (!json.running) expect(json.headline).toBe("It ran and failed: Error: no stock");
   const found = await until("fails", "failed");
   expect(found.answers.did.text).toContain("wait failed: Error: no stock");
+  // The answer is no retry, and the second try of the node that failed is one.
+  const [task] = (await world.get("/api/threads/fails/timeline")).tasks;
+  expect(task.retries).toBe(1);
 });
 
 test("S10.2 without a graph nothing runs, and the answer says how to start it", async () => {

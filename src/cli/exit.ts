@@ -1,5 +1,6 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
-import { withCommands } from "./place";
+import { listed } from "../inspection/words";
+import { foreignTables, withCommands } from "./place";
 import { plural, word } from "./text";
 
 /** Exit codes; docs/command-line.md lists them. */
@@ -59,6 +60,9 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   REWIND_NOT_FOUND: "turns rewinds THREAD lists the rewinds of a thread.",
 };
 
+/** What another program's file has. */
+export const tablesText = (names: readonly string[]): string => ` (${names.length === 1 ? "table" : "tables"} ${listed(names)})`;
+
 /** A file without our tables: most often another program's, or one of LangGraph's own saver. */
 async function withoutTables(file: string): Promise<string> {
   const { officialThreads } = await import("../import/import-official");
@@ -66,6 +70,9 @@ async function withoutTables(file: string): Promise<string> {
     (found) => found.threads,
     () => 0,
   );
+  const others = foreignTables(file);
+  if (threads === 0 && others !== undefined)
+    return `${file} belongs to another program${tablesText(others)}, and has no tables of this package. Nothing was changed. Check the path.`;
   return threads > 0
     ? `${file} has ${plural(threads, "thread")} of LangGraph's SqliteSaver, and none of this package. Nothing was changed. Import them: turns import-official ${word(file)} --db agent.db`
     : `Database ${file} doesn't have the tables of this package. Nothing was changed. Check the path. To create the tables: turns --db ${word(file)} migrate --yes`;

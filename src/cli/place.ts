@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { optionText, shellWord, startedAs } from "../inspection/words";
+import { closeSync, existsSync, openSync, readSync } from "node:fs";
+import { once, optionText, shellWord, startedAs } from "../inspection/words";
 
 /* How a database is named, and commands that name it as this one did. Nothing here shows a password. */
 
@@ -94,4 +94,28 @@ export function moreWith(cursor: string | number): string {
 /** What a text with commands lacks: they have no password. */
 export function passwordNote(text: string): string {
   return lacksPassword && text.includes(start) ? "\n\nThe commands show no password: set PGPASSWORD before you run one." : "";
+}
+
+/** How a file begins. */
+export function beginOf(file: string, bytes: number): Buffer {
+  const begin = Buffer.alloc(bytes);
+  const fd = openSync(file, "r");
+  try {
+    return begin.subarray(0, readSync(fd, begin, 0, bytes, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const HEADER = 100;
+/** SQLite counts changes of the schema here. */
+const SCHEMA_COOKIE = 40;
+
+/** Tables of another program in a SQLite file, as its begin names them; undefined if it has none. */
+export function foreignTables(file: string): string[] | undefined {
+  const begin = existsSync(file) ? beginOf(file, 65_536) : Buffer.alloc(0);
+  if (begin.length < HEADER || begin.readUInt32BE(SCHEMA_COOKIE) === 0) return undefined;
+  const names = begin.toString("latin1").matchAll(/CREATE TABLE (?:IF NOT EXISTS )?["'`[]?(\w+)/gi);
+  const others = once([...names].map(([, name = ""]) => name)).filter((name) => !/^(sqlite|langgraph)_/.test(name));
+  return others.length === 0 ? undefined : others;
 }

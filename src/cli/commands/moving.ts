@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { BaseTurnSaver } from "../../base-saver";
 import { TurnsError, type TurnsErrorCode } from "../../errors";
@@ -15,7 +15,7 @@ import { closed, fileOf, keysOf, located, openAt, openTarget, type PlaceOptions,
 import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
-import { type DatabaseOptions, isUrl, PROGRAM, startOn, toCopy, withoutPassword } from "../place";
+import { beginOf, type DatabaseOptions, isUrl, PROGRAM, startOn, toCopy, withoutPassword } from "../place";
 import { type Progress, withProgress } from "../progress";
 import { startedAs, turns } from "../../inspection/words";
 import { count, oneLine, plural, word } from "../text";
@@ -448,14 +448,7 @@ const START_BYTES = 200;
 function refuseRedacted(src: string): void {
   const file = fileOf(src);
   if (isUrl(src) || !existsSync(file)) return;
-  const start = Buffer.alloc(START_BYTES);
-  const fd = openSync(file, "r");
-  try {
-    readSync(fd, start, 0, START_BYTES, 0);
-  } finally {
-    closeSync(fd);
-  }
-  if (!start.toString("latin1").includes(REDACTED)) return;
+  if (!beginOf(file, START_BYTES).toString("latin1").includes(REDACTED)) return;
   throw new TurnsError("UNSUPPORTED", {
     problem: `${file} is a redacted export: it tells what a thread did, without its content.`,
     remedy: "It can't be imported. Export the thread without --redact.",

@@ -5,10 +5,10 @@ import type { SalvageReport } from "../../maintenance";
 import type { EncryptionOption } from "../../sealing";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
 import { closed, fileOf, keysOf, located, openAt, type PlaceOptions, placeOf } from "../database";
-import { DONE, FOUND, INTERRUPTED, UsageError } from "../exit";
+import { DONE, FOUND, INTERRUPTED, tablesText, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, table } from "../look";
-import { isUrl, startOn, toCopy } from "../place";
+import { foreignTables, isUrl, startOn, toCopy } from "../place";
 import { withProgress } from "../progress";
 import { count, oneLine, plural, word } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
@@ -87,8 +87,9 @@ export const MIGRATE = ownCommand<ChangeOptions & { printSql?: boolean }>({
       return { data: {}, text: () => "", isWritten: true };
     }
     const { found, newest, database } = await versionAt(place, own);
-    const plan = { database, found, newest, steps: newest - found };
     const isFile = !isUrl(place);
+    const others = found === 0 && isFile ? foreignTables(database) : undefined;
+    const plan = { database, found, newest, steps: newest - found, otherTables: others ?? [] };
     const copy = isFile && found > 0 && found < newest ? [`Copy the file first: ${toCopy("turns backup OUT")}`] : [];
     if (found === newest) {
       return {
@@ -98,6 +99,7 @@ export const MIGRATE = ownCommand<ChangeOptions & { printSql?: boolean }>({
     }
     const planText = (): string =>
       [
+        ...(others === undefined ? [] : [`${oneLine(database)} belongs to another program${tablesText(others)}.`]),
         `${oneLine(database)} ${found === 0 ? "has no tables of this package" : `has version ${found} of the tables`}. Version ${newest} would be made.`,
         ...copy,
       ].join("\n");
