@@ -823,7 +823,11 @@ describe("what changes something", () => {
     expect(await parsed(on1(...back.split(" ")))).toMatchObject({ done: true, report: { restored: { turns: 6 } } });
     expect((await parsed(on1("log", "finished"))).attempts.length).toBe(6);
     const refused = await on1("rewind", "finished", "--to", "first", "--yes");
-    expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("EFFECT_UNCOMPENSATED") });
+    expect(refused).toMatchObject({
+      code: 4,
+      stdout: "",
+      stderr: expect.stringContaining("add --allow-uncompensated. [EFFECT_UNCOMPENSATED]"),
+    });
   });
 
   test("S10.1 a plan that can't be carried out says so: a copy to an id that exists, a rewind that was taken back", async () => {

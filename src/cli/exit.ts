@@ -52,6 +52,7 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   UNKNOWN_KEY:
     "If you gave that key, name it with TURNS_KEY_ID. Else give all keys: --key-file FILE with { keys, current } as JSON.",
   EFFECT_IN_DOUBT: "turns effects --in-doubt lists it, and turns effect resolve EFFECT done --yes (or not-done) settles it.",
+  EFFECT_UNCOMPENSATED: "give the module of the undos with --graph, or add --allow-uncompensated.",
   REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",
   GRAPH_CHANGED: "turns resume THREAD --graph MODULE with --drift continue, --drift restart or --accept NODES.",

@@ -35,9 +35,17 @@ function statusOf({ status, undoStatus }: EffectLine): string {
   return { begun: "undo in doubt", done: "undone", failed: "undo failed" }[undoStatus];
 }
 
+/** Without their ids nobody can settle them, and their titles tell them apart: at 80 columns there is little room for more. */
 const OVER_ALL: readonly Column<TitledEffect>[] = [
   { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 12 },
-  ...EFFECT_COLUMNS.map((column) => (column.title === "ID" ? { ...column, optional: undefined } : column)),
+  ...EFFECT_COLUMNS.slice(1).map((column): Column<TitledEffect> => {
+    if (column.title === "ID") return { ...column, optional: undefined };
+    return column.title === "EFFECT"
+      ? { ...column, shrinks: 18 }
+      : column.title === "STARTED"
+        ? { ...column, optional: 3 }
+        : column;
+  }),
 ];
 
 const STATUSES = ["done", "failed", "failed-for-good", "running", "in-doubt"] as const;
