@@ -104,7 +104,7 @@ describe("commands to paste", () => {
   });
 
   test("S10.1 of a server's URL with a password, commands say once what to set before they're run", () => {
-    const note = "set PGPASSWORD before you run one.";
+    const note = "The commands need your password: set PGPASSWORD.";
     startedWith([], { db: "postgresql://u:secret@h/db" });
     expect(passwordNote(`next\n  ${toCopy(turns("inbox"))}`)).toContain(note);
     expect(passwordNote("Nobody waits for an answer.")).toBe("");

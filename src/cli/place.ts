@@ -93,7 +93,7 @@ export function moreWith(cursor: string | number): string {
 
 /** What a text with commands lacks: they have no password. */
 export function passwordNote(text: string): string {
-  return lacksPassword && text.includes(start) ? "\n\nThe commands show no password: set PGPASSWORD before you run one." : "";
+  return lacksPassword && text.includes(start) ? "\n\nThe commands need your password: set PGPASSWORD." : "";
 }
 
 /** How a file begins. */

@@ -446,8 +446,9 @@ const START_BYTES = 200;
 
 /** @throws {TurnsError} UNSUPPORTED for a redacted export */
 function refuseRedacted(src: string): void {
+  if (isUrl(src)) return;
   const file = fileOf(src);
-  if (isUrl(src) || !existsSync(file)) return;
+  if (!existsSync(file)) return;
   if (!beginOf(file, START_BYTES).toString("latin1").includes(REDACTED)) return;
   throw new TurnsError("UNSUPPORTED", {
     problem: `${file} is a redacted export: it tells what a thread did, without its content.`,
