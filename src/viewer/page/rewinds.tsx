@@ -77,7 +77,9 @@ export function RewindView({ thread, tick }: { thread: Thread; tick: number }): 
               )}
               {". "}
               {rewind.undone > 0 && `It undid ${plural(rewind.undone, "effect")}. `}
-              {rewind.status === "done" && rewind.refused !== null && `It can't be taken back: ${rewind.refused.message}`}
+              {rewind.status === "done" && rewind.refused !== null && (
+                <Text of={`It can't be taken back: ${rewind.refused.message}`} />
+              )}
             </p>
             {rewind.command !== null && (
               <>
