@@ -135,9 +135,12 @@ export type { Overview, ThreadList } from "./inspection/threads";
 export type { Sizes, ThreadChannels, TokenTotals } from "./inspection/totals";
 export type { AttemptDetails, EffectLine, TurnLogPage } from "./inspection/turns";
 export { drawn } from "./cli/branches";
+export { CHANGES } from "./cli/commands/changes";
 export type { RecoveryPlanLine, ResumePlan, RunReport, StuckLine } from "./cli/commands/run";
-export { refusalOf } from "./inspection/refusal";
-export type { RewindLine } from "./inspection/rewinds";
+export { refusalOf, rewindRefusal } from "./inspection/refusal";
+export { takeBackCommand } from "./inspection/rewinds";
+export { settlingCommand } from "./inspection/effects";
+export type { RewindLine, TakeBack } from "./inspection/rewinds";
 export { table, type Column as TableColumn } from "./cli/look";
 export { safe, widthOf } from "./cli/text";
 export * as effectFailures from "./effects/failures";
@@ -156,5 +159,16 @@ export { redactedThread } from "./inspection/redacted";
 export { Cursors, tellLive } from "./viewer/live";
 export { WatchedFile } from "./viewer/watched-file";
 export { serve, type Viewer, type ViewerOptions } from "./viewer/server";
-export { shellWord, startedAs } from "./inspection/words";
+export { shellWord, startedAs, turns } from "./inspection/words";
+export {
+  moreWith,
+  passwordNote,
+  startedWith,
+  startOn,
+  toCopy,
+  withCommands,
+  withoutPassword,
+  withoutPasswords,
+} from "./cli/place";
+export { assembled } from "./cli/program";
 export { search } from "./inspection/search";

@@ -1,15 +1,18 @@
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import Database from "better-sqlite3";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
+import { defineEffect } from "langgraph-checkpoint-turns";
 import { childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { safe, table, widthOf } from "../../src/testing-internal";
+import { CHANGES, safe, table, widthOf } from "../../src/testing-internal";
 import { quickProgram, told, type Told } from "./built";
-import { makeThreads } from "./cli-world";
+import { graph, makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
 
 // Each command is a process of its own.
@@ -253,6 +256,36 @@ describe("each command", () => {
     expect(other.stdout).not.toContain("npx");
   });
 
+  test("S10.1 at 80 columns, too, commands name the database; so does what continues a list, and what an error says", async () => {
+    const start = ["turns", ...(ON_POSTGRES ? [] : [path0])].join(" ");
+    for (const args of [[], ["status", "killed"], ["effects"], ["inbox"]]) {
+      const commands = (await shown(args, 80)).split("\n").filter((line) => /^ {2}turns /.test(line));
+      expect(commands.length).toBeGreaterThan(0);
+      for (const line of commands) expect(line.startsWith(`  ${start} `)).toBe(true);
+    }
+    const at = place();
+    const lists: readonly (readonly [string[], string])[] = [
+      [["threads", "--limit", "1", "--sort", "id"], "--cursor failed"],
+      [["log", "finished", "--limit", "1"], "--cursor \\d+"],
+      [["log", "finished", "--graph", "--limit", "1"], "--cursor \\d+"],
+      [["effects", "finished", "--limit", "1"], "--cursor \\d+"],
+      [["blame", "finished", "total", "--limit", "1"], "--cursor \\S+"],
+    ];
+    if (ON_POSTGRES) return;
+    for (const [args, cursor] of lists) {
+      const line = /\nmore: turns (.*)\n/.exec(await shown(args, 80))?.[1] ?? "";
+      expect(line).toMatch(new RegExp(`^${[...args, "--table", ...at].join(" ")} ${cursor}$`));
+      const next = await told([process.execPath, program, ...line.split(" ")]);
+      expect({ args, code: next.code, isOther: next.stdout !== (await shown(args, 80)) }).toEqual({
+        args,
+        code: 0,
+        isOther: true,
+      });
+    }
+    expect((await turns(["show", "finished", "9999"])).stderr).toContain(`. ${start} log finished lists its turns`);
+    expect((await turns(["effect", "resolve", "nope", "done"])).stderr).toContain(`${start} effects lists those in doubt`);
+  });
+
   test("S10.1 a failed thread says in the list of threads which node failed", async () => {
     expect(await shown(["threads"], 80)).toMatch(/\nfailed {2,}failed .* charge\n/);
     expect((await json("threads", ["--search", "failed"])).threads).toMatchObject([{ threadId: "failed", failed: ["charge"] }]);
@@ -268,20 +301,76 @@ describe("each command", () => {
     expect(await shown(["effect", "resolve", id, "not-done"], 80)).not.toContain("--result");
   });
 
+  test("S10.1 an effect's key is told in one line that does nothing to a terminal, no matter what it is", async () => {
+    const saver = openSaver(tempFile());
+    await makeThreads(saver);
+    const [charged] = await saver.effects.list("finished");
+    const known = await saver.effects.get(charged?.id ?? "");
+    jest.spyOn(saver.effects, "get").mockResolvedValue({ ...known, key: "a\u001b[2J\n\u202eb" });
+    const resolve = CHANGES.find(({ name }) => name === "effect resolve");
+    const answer = await resolve?.run(saver, [known.id, "history"], {});
+    const look = { width: 80, paint: (_: string, text: string) => text, now: Date.now(), utc: true };
+    const text = answer?.text(look) ?? "";
+    expect(text).toContain("\nAsk the receiver first whether it has key a\\u001b[2J \\u202eb.\n");
+    expect(text).not.toContain("\u001b");
+    await (saver.close() as unknown);
+  });
+
+  test("S10.1 an effect has the same title everywhere: what it was called with, and its number; no tokens aren't counted", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    const letter = defineEffect("cli-letter", { run: ({ topic }: { topic: string }) => topic, undo: () => undefined });
+    const calls = { thread_id: "letters" };
+    const built = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+      .addNode("write", async () => {
+        for (const topic of ["height", "number of keepers", "a\u001b[2J\nb"]) await letter({ topic });
+        return {};
+      })
+      .addEdge(START, "write")
+      .addEdge("write", END)
+      .compile({ checkpointer: saver });
+    for (const task of ["one", "two"]) await saver.attach(built).invoke({ n: 1 }, { configurable: { ...calls, task_id: task } });
+    await (saver.close() as unknown);
+    const asked = async (...args: string[]): Promise<string> =>
+      (await turns([...args, "--table"], { env: { COLUMNS: "200" } }, place)).stdout;
+    const { number } = JSON.parse((await turns(["log", "letters"], {}, place)).stdout).attempts[0];
+    const shown = await asked("show", "letters", String(number));
+    for (const text of [await asked("effects", "letters"), shown, await asked("rewind", "letters", "--to", "one")]) {
+      for (const title of ["cli-letter · height ", "cli-letter · number of keepers #1 ", "cli-letter · a\\u001b[2J b #2 "])
+        expect(text).toContain(title);
+      expect(text).not.toContain("\u001b");
+    }
+    expect(shown).not.toMatch(/\ntokens/);
+  });
+
+  test("S10.1 the rewinds of a thread say what they undid, and how the one is taken back that can be", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    for (const toTask of ["second", "first"]) await saver.rewind({ threadId: "finished", toTask });
+    await (saver.close() as unknown);
+    const { stdout } = await turns(["rewinds", "finished", "--table"], { env: { COLUMNS: "200" } }, place);
+    const { rewinds } = JSON.parse((await turns(["rewinds", "finished"], {}, place)).stdout);
+    expect(SHAPES.rewinds.safeParse({ format: 1, rewinds }).error).toBeUndefined();
+    expect(rewinds).toMatchObject([{ toTask: "first", undone: 1, refused: null }]);
+    expect(stdout).toMatch(/\n\S.* {2}first {2,}done {2,}1 effect {2,}asked for /);
+    expect(stdout).toMatch(new RegExp(`\n  turns .*take-back ${rewinds[0].id} --despite-undone --yes  takes it back\n`));
+  });
+
   test("S10.1 grep tells a text once, not again for the writes and the state that have it", async () => {
     const { matches } = await json("grep", ["card declined"]);
     expect(matches).toMatchObject([{ threadId: "failed", kind: "turn", near: "charge" }]);
   });
 
   test("S10.1 a command that needs your graph leaves its place open, and a line says what goes there", async () => {
-    const note = "MODULE#EXPORT  your graph's file and its export: ./agent.ts#graph";
+    const note = "MODULE#EXPORT  your graph's file and its export, which aren't recorded: ./agent.ts#graph";
     const commands: readonly (readonly [string[], string])[] = [
       [["status", "failed"], "resume failed --graph MODULE#EXPORT --yes"],
       [["status", "waiting"], "inbox answer waiting --value JSON --graph MODULE#EXPORT --yes"],
       [["inbox"], "inbox answer waiting --value JSON --graph MODULE#EXPORT"],
     ];
     for (const [args, command] of commands) {
-      const text = await shown(args, 80);
+      const text = await shown(args, 100);
       expect(text).toContain(command);
       expect(text.split(note)).toHaveLength(2);
     }
@@ -338,7 +427,8 @@ describe("each command", () => {
       const text = await shown(args, columns);
       const lines = text
         .split("\n")
-        .filter((line) => !line.startsWith("database") && !/^ {2}(To task|await|Not before|Yes|No)/.test(line));
+        // A command stays in one line, so that it can be copied.
+        .filter((line) => !line.startsWith("database") && !/^ {2}(To task|await|Not before|Yes|No|turns )|^more: /.test(line));
       expect(lines.filter((line) => widthOf(line) > columns)).toEqual([]);
       expect(text).not.toContain("\u001b");
     }
@@ -369,22 +459,45 @@ describe("conventions", () => {
       [["thread"], 2, 'Did you mean "turns threads"?'],
       [["threads", "--stats", "x"], 2, "Did you mean --status?"],
       [["threads", "--limit", "many"], 2, "Give a whole number."],
+      [["resume", "failed", "--graph"], 2, "Give its module and export: --graph ./agent.ts#graph."],
       [["status", "finishd"], 1, 'Did you mean "finished"?'],
       [["status", "fi", "more"], 2, "too many arguments"],
       [["status", "f"], 2, 'is the beginning of 2 threads: "failed", "finished"'],
       [["state", "finished", "--channel", "totals"], 2, 'Did you mean "total"?'],
-      [["show", "finished", "9999"], 1, "turns log finished"],
+      [["show", "finished", "9999"], 1, " log finished lists its turns"],
       [["grep", "("], 2, "-F"],
       [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
       [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
-      [["effect", "resolve", "nope", "done"], 1, "turns effects lists those in doubt"],
-      [["take-back", "nope"], 1, "turns rewinds THREAD lists"],
+      [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
+      [["take-back", "nope"], 1, " rewinds THREAD lists"],
     ];
     for (const [args, code, says] of told) {
       const { stderr, stdout, code: exit } = await turns(args);
       expect({ args, exit, stdout }).toEqual({ args, exit: code, stdout: "" });
       expect(stderr).toContain(says);
       expect(stderr).not.toMatch(/\n\s+at /);
+    }
+  });
+
+  test("S10.1 no password is shown, also of a place that is mistyped", async () => {
+    const wrong: readonly string[][] = [
+      ["postgre://u:secret@h/db", "threads"],
+      ["postgre://u:secret@h/db"],
+      ["socket:/var/run?db=a&password=secret", "threads"],
+      ["u:secret@h/db", "threads"],
+      ["threads", "--db", "postgre://u:secret@h/db"],
+      ["threads", "--db", "POSTGRE://u@h/db?PASSWORD=secret"],
+      ["migrate", "--db", "postgre://u:secret@h/db", "--yes"],
+      ["move", "postgre://u:secret@h/db", tempFile()],
+      ["export", "finished", "postgre://u:secret@h/db", "--db", path0],
+      ["threads", "--database=postgresql://u:secret@h/db"],
+      ["status", "postgresql://u:secret@h/db", "--db", path0],
+      ["threads", "--db", "postgresql://u:secret@127.0.0.1:1,127.0.0.1:2/db"],
+    ];
+    for (const args of wrong) {
+      const { stdout, stderr, code } = await told([process.execPath, program, ...args], { env: { TURNS_DB: "u:secret@h/db" } });
+      expect({ args, stdout, isRefused: code === 1 || code === 2 }).toEqual({ args, stdout: "", isRefused: true });
+      expect(stderr).not.toContain("secret");
     }
   });
 
@@ -416,6 +529,29 @@ describe("conventions", () => {
     expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining(`turns --db ${none} migrate --yes`) });
     expect(stderr).not.toContain("readOnly");
   });
+
+  testOfFiles(
+    "S10.1 a file of another program is named as one, with its tables, and nobody is offered to put tables into it",
+    async () => {
+      const foreign = tempFile();
+      const db = new Database(foreign);
+      db.exec(
+        'CREATE TABLE users (id INTEGER); CREATE TABLE "order" (id INTEGER); CREATE TABLE IF NOT EXISTS notes (id INTEGER)',
+      );
+      db.close();
+      for (const args of [["threads"], [], ["doctor"]]) {
+        const { stderr, code } = await turns(args, {}, foreign);
+        expect({ args, code }).toEqual({ args, code: 1 });
+        expect(stderr).toContain(`${foreign} belongs to another program (tables `);
+        for (const name of ["users", "order", "notes"]) expect(stderr).toContain(name);
+        expect(stderr).not.toContain("migrate");
+      }
+      const plan = await turns(["migrate", "--table"], {}, foreign);
+      expect(plan).toMatchObject({ code: 4, stdout: expect.stringContaining(`${foreign} belongs to another program (tables `) });
+      const { otherTables } = JSON.parse((await turns(["migrate"], {}, foreign)).stdout).plan;
+      expect(otherTables.sort()).toEqual(["notes", "order", "users"]);
+    },
+  );
 
   test("S10.1 an empty TURNS_SCHEMA is none", async () => {
     const nowhere = "postgresql://127.0.0.1:1/nowhere";
@@ -681,13 +817,17 @@ describe("what changes something", () => {
   test("S10.1 a rewind says how to take it back, and is taken back", async () => {
     const rewound = await on1("rewind", "finished", "--to", "first", "--allow-uncompensated", "--yes", "--table");
     expect(rewound).toMatchObject({ code: 0, stderr: "" });
-    const back = /turns (take-back \S+ --yes)/.exec(rewound.stdout)?.[1] ?? "";
+    const back = / (take-back \S+ --yes)/.exec(rewound.stdout)?.[1] ?? "";
     expect((await parsed(on1("log", "finished"))).attempts.length).toBe(3);
     expect(await parsed(on1("rewinds", "finished"))).toMatchObject({ rewinds: [{ toTask: "first", status: "done" }] });
     expect(await parsed(on1(...back.split(" ")))).toMatchObject({ done: true, report: { restored: { turns: 6 } } });
     expect((await parsed(on1("log", "finished"))).attempts.length).toBe(6);
     const refused = await on1("rewind", "finished", "--to", "first", "--yes");
-    expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("EFFECT_UNCOMPENSATED") });
+    expect(refused).toMatchObject({
+      code: 4,
+      stdout: "",
+      stderr: expect.stringContaining("add --allow-uncompensated. [EFFECT_UNCOMPENSATED]"),
+    });
   });
 
   test("S10.1 a plan that can't be carried out says so: a copy to an id that exists, a rewind that was taken back", async () => {
@@ -698,7 +838,46 @@ describe("what changes something", () => {
     expect(again).toMatchObject({ code: 4, stdout: expect.stringContaining("Refused now: It was taken back at ") });
     const plan = JSON.parse((await on1("take-back", id)).stdout);
     expect(SHAPES["take-back"].safeParse(plan).error).toBeUndefined();
-    expect(plan).toMatchObject({ plan: { threadId: "finished", toTask: "first", undone: 0 } });
+    expect(plan).toMatchObject({
+      plan: { threadId: "finished", toTask: "first", undone: 0 },
+      refused: { code: "REWIND_CONFLICT" },
+    });
+  });
+
+  test("S10.1 a plan that can't be carried out has the code and the reason as JSON, and --yes is refused with that code", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    for (const task of ["third", "fourth"])
+      await graph(saver).invoke({ total: 7 }, { configurable: { thread_id: "finished", task_id: task } });
+    const request = { threadId: "finished", allowUncompensated: true };
+    await saver.rewind({ ...request, toTask: "third" });
+    await saver.rewind({ ...request, toTask: "second", archive: false });
+    await saver.rewind({ ...request, toTask: "first" });
+    const [newest, unarchived, passed] = (await saver.rewinds.list("finished")).map(({ id }) => id).reverse();
+    const [effect] = await saver.effects.list("finished");
+    await graph(saver).invoke({ total: 8 }, { configurable: { thread_id: "finished", task_id: "fifth" } });
+    await (saver.close() as unknown);
+    const plans: readonly (readonly [keyof typeof SHAPES, string[], string, RegExp])[] = [
+      ["take-back", [newest ?? ""], "REWIND_CONFLICT", /newer work/],
+      ["take-back", [unarchived ?? ""], "REWIND_CONFLICT", /kept/],
+      ["take-back", [passed ?? ""], "REWIND_CONFLICT", /newer work/],
+      ["copy", ["finished", "failed"], "THREAD_EXISTS", /exists already/],
+      ["effect resolve", [effect?.id ?? "", "not-done"], "EFFECT_NOT_IN_DOUBT", /it is done/],
+      ["effect resolve", [effect?.id ?? "", "undo-done"], "EFFECT_NOT_IN_DOUBT", /its undo isn't/],
+    ];
+    for (const [command, args, code, why] of plans) {
+      const asked = await turns([...command.split(" "), ...args, "--dry-run"], {}, place);
+      const { success } = SHAPES[command].safeParse(JSON.parse(asked.stdout));
+      expect({ args, code: asked.code, success }).toEqual({ args, code: 4, success: true });
+      expect(JSON.parse(asked.stdout).refused).toEqual({ code, message: expect.stringMatching(why) });
+      const done = await turns([...command.split(" "), ...args, "--yes"], {}, place);
+      expect(done).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining(`[${code}]`) });
+    }
+    const short = await turns(["delete", "finish"], {}, place);
+    expect(JSON.parse(short.stdout).refused.message).toContain("whole id");
+    const free = await turns(["copy", "finished", "other"], {}, place);
+    expect(JSON.parse(free.stdout)).toMatchObject({ done: false, refused: null });
   });
 
   test("S10.1 copy, name, prune and delete do what they say; delete wants the whole id", async () => {

@@ -450,7 +450,7 @@ describe("files of another version", () => {
       await changed(lacking, ["DROP TABLE langgraph_names"]);
       for (const [path, says] of [
         [newer, "SCHEMA_TOO_NEW"],
-        [lacking, "turns migrate"],
+        [lacking, " migrate --yes makes it"],
       ] as const) {
         const before = readFileSync(path);
         for (const command of [[], ["threads"], ["status", "finished"], ["verify"], ["inbox"]]) {

@@ -15,6 +15,7 @@ import {
   type Sizes,
   type StateAt,
   type StuckLine,
+  type TakeBack,
   type StateDifference,
   THREAD_STATES,
   type ThreadChannels,
@@ -59,11 +60,11 @@ const error = object({ name: text, message: text });
 const done = object({ node: text, status: text, at: time, attempt: count });
 const removed = object({ checkpoints: count, writes: count, turns: count, values: count, tasks: count, effects: count });
 const verdict = z.enum([
-  ...(["undo", "done-already", "none-needed", "failed", "inherited", "missing"] as const),
+  ...(["undo", "done-already", "none-needed", "failed", "inherited", "missing", "ambiguous"] as const),
   ...(["unregistered", "in-doubt", "undo-in-doubt", "running"] as const),
 ]);
 const preview = object({
-  ...{ toTask: text, tasks: list(text), removed: removed.nullable(), refused: maybe },
+  ...{ toTask: text, tasks: list(text), removed: removed.nullable(), refused: maybe, refusedCode: maybe },
   effects: list(object({ id: text, name: text, label: text, nodeName: text, verdict })),
 });
 const attempt = {
@@ -79,9 +80,9 @@ const attempt = {
   status: z.enum(["ok", "error", "interrupted", "handoff", "running"]),
   ...{ nodeTaskId: text, tokens, thoughtId: maybe, actionId: maybe, durable: z.boolean() },
 };
-const effect = of<EffectLine>()(
+const effect = of<EffectLine & { title: string }>()(
   object({
-    ...{ id: text, threadId: text, number: count, name: text, label: text, node: text, taskId: text },
+    ...{ id: text, threadId: text, number: count, title: text, name: text, label: text, node: text, taskId: text },
     status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]),
     ...{ undo: maybe, undoStatus: z.enum(["begun", "done", "failed"]).nullable(), undoError: maybe, key: text, tries: count },
     ...{ idempotent: z.boolean(), startedAt: time, endedAt: time.nullable(), settledBy: maybe },
@@ -94,7 +95,9 @@ const difference = object({
 });
 const tokenLine = object({ of: text, ...tokens.shape, total: count, cost: z.number().optional() });
 const format = { format: z.literal(1) };
-const change = (plan: z.ZodType, report: z.ZodType) => object({ ...format, done: z.boolean(), plan, report: report.nullable() });
+const refused = object({ code: text, message: text }).nullable();
+const change = (plan: z.ZodType, report: z.ZodType) =>
+  object({ ...format, done: z.boolean(), plan, report: report.nullable(), refused });
 const counts = z.record(text, count);
 
 export const SHAPES = {
@@ -198,9 +201,10 @@ export const SHAPES = {
   rewinds: object({
     ...format,
     rewinds: list(
-      of<RewindLine>()(
+      of<RewindLine & TakeBack>()(
         object({
           ...{ id: text, threadId: text, number: count, toTask: text, at: time, takenBackAt: time.nullable() },
+          ...{ undone: count, refused },
           ...{ archived: z.boolean(), reason: maybe, status: z.enum(["undoing", "done", "abandoned", "taken-back"]) },
         }),
       ),
@@ -315,7 +319,7 @@ export const MOVING_SHAPES = {
     },
   }),
   migrate: change(
-    object({ database: text, found: count, newest: count, steps: count }),
+    object({ database: text, found: count, newest: count, steps: count, otherTables: list(text) }),
     object({ database: text, version: count }),
   ),
   "keys rotate": change(

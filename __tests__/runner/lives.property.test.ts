@@ -236,7 +236,7 @@ describe.each([
   ["plain", {}],
   ["encrypted", { encryption: { key: KEY } }],
 ])("databases that are %s", (_, options) => {
-  test("S2.9 S3.1 S9.4 property: whatever is done to threads, nothing is damaged, no effect is repeated, and what is unfinished can be finished", async () => {
+  test("S2.9 S3.1 S9.4 property: no matter what is done to threads, nothing is damaged, no effect is repeated, and what is unfinished can be finished", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(deed, { minLength: 6, maxLength: 30, size: "max" }), async (deeds) => {
         const world = new World(options);

@@ -172,7 +172,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     // The turn that was on the screen is gone, and that is no error.
     await see(page, "write", "aside h2");
     // The rewind that was done before has no button any more: the new one comes first.
-    await see(page, "before the later one", '[aria-label="Rewind to tuesday"]');
+    await see(page, "Take that one back first", '[aria-label="Rewind to tuesday"]');
     await clean(page);
     await tabTo(page, /^Take back …$/);
     await press(page, "Enter");
@@ -214,6 +214,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await see(page, "letter · number of keepers", "aside");
     await tabTo(page, /^Settle by hand …$/);
     await press(page, "Enter");
+    await see(page, "Ask the receiver first whether it has key", "dialog");
     await see(page, "What happened?", "dialog");
     await tabTo(page, /^It happened/);
     await press(page, "Space");

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { copyFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { defineEffect, effect } from "langgraph-checkpoint-turns";
 import type { Page } from "playwright-core";
 import { describeInBrowser } from "../support/chromium";
 import { openSaver } from "../support/open-saver";
@@ -68,28 +70,66 @@ describeInBrowser("S10.2 a page that is opened", () => {
 });
 
 describeInBrowser("S10.2 a change whose answer is cut off", () => {
-  it("S10.2 is told neither as done nor as failed: the page looks up what happened, and says so", async () => {
+  it.each([5, -5])(
+    "S10.2 is told neither as done nor as failed: the page looks up what happened, also if its clock is off by %i h",
+    async (hours) => {
+      const file = await threads("a");
+      const saver = openSaver(file);
+      const { report } = await import("../../examples/lighthouse/agent");
+      for (const day of ["monday", "tuesday"])
+        await report(saver).invoke({ day, messages: [] }, { configurable: { thread_id: "days", task_id: day } });
+      await (saver.close() as unknown);
+      const served = await turnsWeb(file, "--write");
+      const page = await visit(served);
+      await page.clock.setFixedTime(Date.now() + hours * 3_600_000);
+      await page.goto(`${served.origin}/?thread=days&view=rewind&task=monday`);
+      // The change is made, and the connection is lost before its answer has come.
+      await page.route("**/rewind", async (route) => {
+        if (route.request().method() !== "POST") return route.continue();
+        await route.fetch();
+        return route.abort("connectionreset");
+      });
+      await page.getByRole("button", { name: "Rewind …" }).focus();
+      await page.keyboard.press("Enter");
+      await page.locator("dialog input[name=confirm]").fill("days");
+      await page.keyboard.press("Enter");
+      await see(page, "this page can't tell whether it was done", "dialog");
+      await see(page, /The database says: The rewind to monday is done\.$/, "dialog");
+    },
+  );
+});
+
+describeInBrowser("S10.2 the dialog of a rewind without a graph", () => {
+  it.each([
+    ["has no undo", false],
+    ["its undo needs --graph", true],
+  ])("S10.2 says how undos are called only if they are in your code: %s", async (words, isInCode) => {
     const file = await threads("a");
+    // The page is another process, which doesn't know what is defined here.
+    const defined = defineEffect("open-page-pay", { run: (_: object) => null, undo: () => undefined });
+    const pay = isInCode ? defined : () => effect("pay", () => null);
     const saver = openSaver(file);
-    const { report } = await import("../../examples/lighthouse/agent");
-    for (const day of ["monday", "tuesday"])
-      await report(saver).invoke({ day, messages: [] }, { configurable: { thread_id: "days", task_id: day } });
+    const graph = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+      .addNode("pay", async () => {
+        await pay({});
+        return {};
+      })
+      .addEdge(START, "pay")
+      .addEdge("pay", END)
+      .compile({ checkpointer: saver });
+    for (const task of ["one", "two"])
+      await saver.attach(graph).invoke({ n: 1 }, { configurable: { thread_id: "paid", task_id: task } });
     await (saver.close() as unknown);
     const served = await turnsWeb(file, "--write");
     const page = await visit(served);
-    await page.goto(`${served.origin}/?thread=days&view=rewind&task=monday`);
-    // The change is made, and the connection is lost before its answer has come.
-    await page.route("**/rewind", async (route) => {
-      if (route.request().method() !== "POST") return route.continue();
-      await route.fetch();
-      return route.abort("connectionreset");
-    });
+    await page.goto(`${served.origin}/?thread=paid&view=rewind&task=one`);
+    await see(page, words, ".undos");
     await page.getByRole("button", { name: "Rewind …" }).focus();
     await page.keyboard.press("Enter");
-    await page.locator("dialog input[name=confirm]").fill("days");
-    await page.keyboard.press("Enter");
-    await see(page, "this page can't tell whether it was done", "dialog");
-    await see(page, "The rewind to monday is done.", "dialog");
+    await see(page, "Leave effects that can't be undone here as they are", "dialog");
+    expect(await page.locator("dialog").innerText()).toEqual(
+      isInCode ? expect.stringContaining("Undos are in your code.") : expect.not.stringContaining("in your code"),
+    );
   });
 });
 

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { Annotation, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
+import { rewindRefusal } from "../../src/testing-internal";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { runToEnd, viewing, type World } from "./viewer-world";
@@ -9,6 +10,7 @@ jest.setTimeout(300_000);
 
 const Order = Annotation.Root({ total: Annotation<number>, note: Annotation<string> });
 const undone: string[] = [];
+let failing = false;
 /** How long an undo takes that takes long. */
 const SLOW_MS = 2_500;
 
@@ -16,6 +18,7 @@ const pay = defineEffect("viewer-pay", {
   run: ({ total }: { total: number }) => ({ receipt: `r-${total}` }),
   undo: async ({ input }) => {
     if (input.total === 900) await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
+    if (failing) throw new Error("the bank is closed");
     undone.push(`refund ${input.total}`);
   },
 });
@@ -173,6 +176,9 @@ test("S10.2 a failed thread is resumed; what it fails with is an answer", async 
   if (!json.running) expect(json.headline).toBe("It ran and failed: Error: no stock");
   const found = await until("fails", "failed");
   expect(found.answers.did.text).toContain("wait failed: Error: no stock");
+  // The answer is no retry, and the second try of the node that failed is one.
+  const [task] = (await world.get("/api/threads/fails/timeline")).tasks;
+  expect(task.retries).toBe(1);
 });
 
 test("S10.2 without a graph nothing runs, and the answer says how to start it", async () => {
@@ -198,14 +204,11 @@ test("S10.2 a graph with none of a thread's nodes isn't offered to resume it, an
   const graph = { runner: new GraphRunner(other.compile({ checkpointer: saver })) as never, name: "./other.ts" };
   const foreign = await viewing(saver, { write: true, graph });
   for (const [served, start] of [
-    [foreign, "turns web --write --graph 'MODULE#EXPORT'"],
-    [withoutGraph, "turns web --write --graph 'MODULE#EXPORT'"],
+    [foreign, "turns web --write --graph MODULE#EXPORT"],
+    [withoutGraph, "turns web --write --graph MODULE#EXPORT"],
   ] as const) {
     const told = await served.get("/api/threads/foreign");
-    expect([told.start.replaceAll("'", ""), told.answers.resume.command]).toEqual([
-      start.replaceAll("'", ""),
-      "turns resume foreign --graph MODULE#EXPORT --yes",
-    ]);
+    expect([told.start, told.answers.resume.command]).toEqual([start, "turns resume foreign --graph MODULE#EXPORT --yes"]);
   }
   await foreign.close();
 });
@@ -268,6 +271,80 @@ test("S10.2 of two rewinds to the same task either can be the one that is taken 
   const taken = await world.post(`/api/rewinds/${older.id}/take-back`, { confirm: "same", despiteUndone: true });
   expect([taken.status, taken.json.error]).toEqual([200, undefined]);
   expect((await world.get(target)).tasks).toEqual(["first", "second"]);
+});
+
+test("S10.2 a rewind is offered to be taken back if and only if that isn't refused, and else the page says why", async () => {
+  const target = "/api/threads/why";
+  const told = async (): Promise<any[]> => (await world.get(`${target}/rewinds`)).rewinds;
+  /** Tries every rewind that is said to be impossible; one that is possible would change the thread. */
+  const refused = async (): Promise<(string | null)[]> => {
+    const rewinds = await told();
+    const { state } = (await world.get(target)).report;
+    for (const { id, refused: why, command } of rewinds) {
+      expect(command === null).toBe(why !== null);
+      if (why === null) continue;
+      const { status, json } = await world.post(`/api/rewinds/${id}/take-back`, { confirm: "why", despiteUndone: true });
+      expect([status, state === "running" ? why.code : json.error.code]).toEqual([409, why.code]);
+    }
+    return rewinds.map((rewind) => rewind.refused?.message ?? null);
+  };
+  for (const [task, amount] of [["first", 1], ["second", 2], ["third", 3]] as const) await run("why", task, amount); // prettier-ignore
+  const rewind = (toTask: string, archive = true) => runner.rewind({ threadId: "why", toTask, archive });
+  await rewind("second");
+  expect(await refused()).toEqual([null]);
+  await run("why", "fourth", 4);
+  expect(await refused()).toEqual([expect.stringContaining("newer work")]);
+  await rewind("second", false);
+  expect(await refused()).toEqual(["Nothing of what it removed was kept.", null]);
+  await rewind("first");
+  const later = "A later rewind went further back. Take that one back first.";
+  expect(await refused()).toEqual([null, "Nothing of what it removed was kept.", later]);
+  const [{ id }] = await told();
+  await runner.takeBackRewind(id, { despiteUndone: true });
+  expect(await refused()).toEqual([
+    expect.stringContaining("It was taken back at "),
+    "Nothing of what it removed was kept.",
+    null,
+  ]);
+  await run("why", "waits", 500).catch(() => undefined);
+  release = undefined;
+  const running = world.post(`${target}/answer`, { confirm: "why", interruptId: null, value: "go" });
+  while (release === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
+  expect((await refused()).at(-1)).toMatch(/^Process \d+ on .* is running the thread\.$/);
+  (release as () => void)();
+  await running;
+  await until("why", "finished");
+});
+
+test("S10.2 a refused rewind says on the page what to do there, with the database in commands", async () => {
+  await run("gap", "first", 1);
+  await run("gap", "second", 2);
+  const place = await viewing(saver, { write: true, program: "turns agent.db" });
+  const unloaded = (verdict: string) =>
+    rewindRefusal("EFFECT_UNCOMPENSATED", "gap", [{ id: "e", name: "pay", verdict } as never], "turns");
+  expect(unloaded("missing")).toBe("Nothing here can undo pay. Tick the box to leave it as it is.");
+  expect(unloaded("unregistered")).toContain("The undos are in your code: start the page with --graph.");
+  const effects = [{ id: "-e", name: "pay", verdict: "in-doubt" }] as never;
+  expect(rewindRefusal("EFFECT_IN_DOUBT", "gap", effects, "turns agent.db")).toBe(
+    "Nobody knows whether pay happened. Settle it first: turns agent.db effect resolve -- -e done",
+  );
+  const broken = await new Promise<any>((resolve) => {
+    failing = true;
+    resolve(place.post("/api/threads/gap/rewind", { confirm: "gap", toTask: "first" }));
+  });
+  failing = false;
+  expect([broken.status, broken.json.error.code]).toEqual([409, "UNDO_FAILED"]);
+  expect(broken.json.error.message).toBe(
+    "An undo failed, and nothing was deleted. The same rewind again continues it. To give it up: turns agent.db rewind gap --abandon --yes",
+  );
+  const plan = await place.get("/api/threads/gap/rewind?to=second");
+  expect(plan.refused).toMatchObject({
+    code: "REWIND_UNFINISHED",
+    message: expect.stringContaining("turns agent.db rewind gap"),
+  });
+  for (const message of [plan.refused.message, broken.json.error.message])
+    expect(message).not.toMatch(/saver\.|allowUncompensated/);
+  await place.close();
 });
 
 test.each(["", "back-2", "asks"])("S10.2 nothing is taken back when %j is typed for the thread's id", async (typed) => {
@@ -333,12 +410,11 @@ test("S10.2 changes to what isn't there are 404", async () => {
 });
 
 test("S10.2 who never got the answer to a change can look up what came of it", async () => {
-  const since = async (at: string): Promise<string> =>
-    (await world.get(`/api/threads/looked-up/since?at=${encodeURIComponent(at)}`)).headline;
+  const since = async (mark: string): Promise<string> =>
+    (await world.get(`/api/threads/looked-up/since?mark=${encodeURIComponent(mark)}`)).headline;
   await run("looked-up", "first", 1);
   await run("looked-up", "second", 2);
-  await new Promise((resolve) => setTimeout(resolve, 5));
-  const before = new Date().toISOString();
+  const before = (await world.get("/api/threads/looked-up/since")).mark;
   expect(await since(before)).toBe("Nothing has happened on the thread since then.");
   const { json } = await world.post("/api/threads/looked-up/rewind", { confirm: "looked-up", toTask: "first" });
   expect(await since(before)).toBe("The rewind to first is done.");

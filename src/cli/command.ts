@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import type { BaseTurnSaver } from "../base-saver";
-import type { DatabaseOptions } from "./database";
+import type { DatabaseOptions } from "./place";
 import type { Answer } from "./output";
 import { parsedDuration } from "./text";
 

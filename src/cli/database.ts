@@ -6,22 +6,7 @@ import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { EncryptionOption } from "../sealing";
 import { UsageError } from "./exit";
-import { word } from "./text";
-
-/** How the command line names a database and its keys. */
-export interface DatabaseOptions {
-  db?: string;
-  schema?: string;
-  keyFile?: string;
-}
-
-const URL_OF_POSTGRES = /^postgres(ql)?:\/\//i;
-const FILES = /\.(db|sqlite|sqlite3)$/i;
-
-/** Whether an argument names a database, and not a command. */
-export function isPlace(text: string): boolean {
-  return URL_OF_POSTGRES.test(text) || FILES.test(text) || (text.includes("/") && existsSync(text));
-}
+import { type DatabaseOptions, FILES, isUrl, withoutPassword } from "./place";
 
 /**
  * Finds and opens the database: `--db`, else TURNS_DB, else DATABASE_URL if our tables are in it, else the only database file of
@@ -31,36 +16,6 @@ export function isPlace(text: string): boolean {
  */
 export async function opened(options: DatabaseOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
   return openAt(await located(options), placeOf(options), how);
-}
-
-const { npm_lifecycle_event: event, npm_lifecycle_script: script = "" } = process.env;
-/** How a person starts this program: a package that is installed in a project is in no shell's PATH. */
-export const PROGRAM = event === "npx" && /^\W?turns\b/.test(script) ? "npx turns" : "turns";
-
-/** The options that name the database, as they were given, for a command to copy. Passwords aren't shown. */
-export function namedPlace({ db, schema, keyFile }: DatabaseOptions): string | undefined {
-  const place = db === undefined ? undefined : isUrl(db) ? withoutPassword(db) : db;
-  const parts = [
-    place !== undefined && (isPlace(place) ? word(place) : `--db ${word(place)}`),
-    schema !== undefined && `--schema ${word(schema)}`,
-    keyFile !== undefined && keyFile !== "-" && `--key-file ${word(keyFile)}`,
-  ].filter((part) => part !== false);
-  return parts.length === 0 ? undefined : parts.join(" ");
-}
-
-const PASSWORDS = ["password", "sslpassword"];
-
-/** Where a database is, as it may be shown: without a password. */
-export function withoutPassword(place: string): string {
-  if (!isUrl(place)) return place;
-  try {
-    const url = new URL(place);
-    url.password = "";
-    for (const name of PASSWORDS) if (url.searchParams.has(name)) url.searchParams.delete(name);
-    return String(url);
-  } catch {
-    return "postgresql://…";
-  }
 }
 
 /** What goes with the place of the command line's own database. @throws {UsageError} */
@@ -80,7 +35,7 @@ export async function located(options: DatabaseOptions): Promise<string> {
   const given = options.db ?? env["TURNS_DB"];
   if (given !== undefined && given !== "") return given;
   const url = env["DATABASE_URL"] ?? "";
-  if (URL_OF_POSTGRES.test(url) && (await hasTables(url, options))) return url;
+  if (isUrl(url) && (await hasTables(url, options))) return url;
   const files = readdirSync(".").filter((name) => FILES.test(name));
   const ours: string[] = [];
   for (const file of files) if (await isOurs(file)) ours.push(file);
@@ -124,18 +79,23 @@ export interface PlaceOptions {
   encryption?: EncryptionOption | undefined;
 }
 
-export function isUrl(place: string): boolean {
-  return URL_OF_POSTGRES.test(place);
-}
+/** What no path begins with: more than a drive's letter. */
+const SCHEME = /^[a-z][\w+.-]+:/i;
 
 /** The path of a file that was named as a path or as `file:…`, which may be relative. @throws {UsageError} */
 export function fileOf(place: string): string {
-  if (!place.startsWith("file:")) return place;
+  if (!place.startsWith("file:")) {
+    if (!SCHEME.test(place) || existsSync(place)) return place;
+    throw new UsageError(
+      `${withoutPassword(place)} is neither a file nor a PostgreSQL database.`,
+      "Give postgresql://host/database, or a path: ./agent.db.",
+    );
+  }
   try {
     return fileURLToPath(new URL(place, pathToFileURL(`${process.cwd()}/`)));
   } catch (error) {
     throw new UsageError(
-      `${place} names no file: ${(error as Error).message}.`,
+      `${withoutPassword(place)} names no file: ${(error as Error).message}.`,
       "Give a path, or a URL like file:///data/agent.db.",
     );
   }
@@ -153,7 +113,10 @@ export async function openAt(place: string, { schema, encryption }: PlaceOptions
   }
   const file = fileOf(place);
   if (how.readOnly === true && !existsSync(file)) {
-    throw new UsageError(`There is no file ${file}.`, "Give the path of a database file, or a URL: postgresql://host/database.");
+    throw new UsageError(
+      `There is no file ${withoutPassword(file)}.`,
+      "Give the path of a database file, or a URL: postgresql://host/database.",
+    );
   }
   const { TurnSaver } = await import("../saver");
   const saver = TurnSaver.fromPath(file, settings);

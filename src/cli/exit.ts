@@ -1,4 +1,6 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
+import { listed } from "../inspection/words";
+import { foreignTables, withCommands } from "./place";
 import { plural, word } from "./text";
 
 /** Exit codes; docs/command-line.md lists them. */
@@ -50,6 +52,7 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   UNKNOWN_KEY:
     "If you gave that key, name it with TURNS_KEY_ID. Else give all keys: --key-file FILE with { keys, current } as JSON.",
   EFFECT_IN_DOUBT: "turns effects --in-doubt lists it, and turns effect resolve EFFECT done --yes (or not-done) settles it.",
+  EFFECT_UNCOMPENSATED: "give the module of the undos with --graph, or add --allow-uncompensated.",
   REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",
   GRAPH_CHANGED: "turns resume THREAD --graph MODULE with --drift continue, --drift restart or --accept NODES.",
@@ -58,6 +61,9 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   REWIND_NOT_FOUND: "turns rewinds THREAD lists the rewinds of a thread.",
 };
 
+/** What another program's file has. */
+export const tablesText = (names: readonly string[]): string => ` (${names.length === 1 ? "table" : "tables"} ${listed(names)})`;
+
 /** A file without our tables: most often another program's, or one of LangGraph's own saver. */
 async function withoutTables(file: string): Promise<string> {
   const { officialThreads } = await import("../import/import-official");
@@ -65,6 +71,9 @@ async function withoutTables(file: string): Promise<string> {
     (found) => found.threads,
     () => 0,
   );
+  const others = foreignTables(file);
+  if (threads === 0 && others !== undefined)
+    return `${file} belongs to another program${tablesText(others)}, and has no tables of this package. Nothing was changed. Check the path.`;
   return threads > 0
     ? `${file} has ${plural(threads, "thread")} of LangGraph's SqliteSaver, and none of this package. Nothing was changed. Import them: turns import-official ${word(file)} --db agent.db`
     : `Database ${file} doesn't have the tables of this package. Nothing was changed. Check the path. To create the tables: turns --db ${word(file)} migrate --yes`;
@@ -79,6 +88,10 @@ export async function lastMessageOf(error: unknown): Promise<string> {
 
 /** The message for stderr: what is wrong, what to do, and the code. A stack only for what should never happen. */
 export function messageOf(error: unknown): string {
+  return withCommands(plainMessage(error));
+}
+
+function plainMessage(error: unknown): string {
   if (error instanceof UsageError || error instanceof Interrupted) return error.message;
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const { found, file, effects, path, there } = error.data;

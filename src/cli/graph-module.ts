@@ -145,7 +145,17 @@ function exportOf(module: Exports, file: string, name: string): unknown {
     ("module.exports" in module || inner["__esModule"] === true || Object.getPrototypeOf(inner) === Object.prototype);
   const places = isCommon ? (name === "default" && !("default" in inner) ? [module] : [inner, module]) : [module];
   const holder = places.find((place) => Object.hasOwn(place, name));
-  if (holder !== undefined) return holder[name];
+  if (holder !== undefined) {
+    try {
+      return holder[name];
+    } catch (error) {
+      throw invalid(
+        `Export ${JSON.stringify(name)} of module ${JSON.stringify(file)} throws. ${sentenceOf(error)}`,
+        "Nothing was run.",
+        error,
+      );
+    }
+  }
   const names = [...new Set(places.flatMap((place) => Object.keys(place)))].filter(
     (one) => one !== "module.exports" && one !== "__esModule" && !(isCommon && one === "default"),
   );

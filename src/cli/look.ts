@@ -1,5 +1,6 @@
-import { startedAs } from "../inspection/words";
-import { ago, cut, oneLine, widthOf } from "./text";
+import { NO_GRAPH } from "../inspection/answers";
+import { moreWith, toCopy } from "./place";
+import { ago, cut, oneLine, widthOf, wrapped } from "./text";
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, blue: 34, cyan: 36 } as const;
 export type Colour = keyof typeof CODES;
@@ -11,16 +12,6 @@ export interface Look {
   paint: (colour: Colour, text: string) => string;
   now: number;
   utc: boolean;
-  /** How the program and the database were named: commands to copy name them, too. */
-  program?: string;
-  database?: string | undefined;
-}
-
-/** A command that names the database as this one did, if it fits into the line then. A command stays in one line. */
-export function toCopy(command: string, { program = "turns", database = "", width }: Look): string {
-  const from = (start: string): string => startedAs(start.trim(), command);
-  const named = from(`${program} ${database}`);
-  return widthOf(named) + INDENT.length > width ? from(program) : named;
 }
 
 const INDENT = "  ";
@@ -107,16 +98,24 @@ function fitted<T>(columns: readonly Column<T>[], natural: readonly number[], ro
   return shown;
 }
 
-/** The commands that help now, below an answer. All name the database, or none: if there's no room. */
+/** The commands that help now, below an answer. That they work when they're pasted is worth more than the explanations. */
 export function nextText(commands: readonly (readonly [command: string, why?: string])[], look: Look): string {
-  const copied = (to: Partial<Look>): (readonly [string, string?])[] =>
-    commands.map(([command, why]) => [toCopy(command, { ...look, width: Infinity, ...to }), why]);
-  const named = copied({});
-  const unnamed = copied({ database: "" });
-  // That they work when they're pasted is worth more than the explanations.
-  const ways = [named, named.map(([command]) => [command] as const), unnamed].map(linesOf);
-  const lines = ways.find((way) => way.every((line) => widthOf(line) <= look.width)) ?? linesOf(unnamed);
+  const explained = linesOf(commands.map(([command, why]) => [toCopy(command), why]));
+  const isFitting = explained.every((line) => widthOf(line) <= look.width);
+  const lines = isFitting ? explained : linesOf(commands.map(([command]) => [toCopy(command)]));
   return `${look.paint("dim", "next")}\n${lines.join("\n")}`;
+}
+
+/** What follows in a list. */
+export function moreText(cursor: string | number | null | undefined, { paint }: Look): string {
+  return cursor === null || cursor === undefined ? "" : `\n${paint("dim", `more: ${moreWith(cursor)}`)}`;
+}
+
+/** Below commands: what to put in the place of the graph. */
+export function graphNote(text: string, { paint, width }: Look): string {
+  if (!text.includes(`--graph ${NO_GRAPH}`)) return text;
+  const note = wrapped(`${NO_GRAPH}  your graph's file and its export, which aren't recorded: ./agent.ts#graph`, width);
+  return `${text}\n\n${note.join("\n").replace(NO_GRAPH, (name) => paint("dim", name))}`;
 }
 
 function linesOf(commands: readonly (readonly [command: string, why?: string | undefined])[]): string[] {

@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { nearestName } from "../unknown-option";
-import { type DatabaseOptions, namedPlace, PROGRAM } from "./database";
 import { UsageError } from "./exit";
-import { type Column, hasColours, type Look, painter, table } from "./look";
+import { type Column, graphNote, hasColours, type Look, painter, table } from "./look";
+import { passwordNote } from "./place";
 
 /** The version of the JSON shapes. Fields are only added to one. */
 const FORMAT = 1;
@@ -31,7 +31,7 @@ export interface OutputOptions {
 }
 
 /** An answer for a terminal, or for a program. */
-export function write(answer: Answer, options: OutputOptions & DatabaseOptions): void {
+export function write(answer: Answer, options: OutputOptions): void {
   if (answer.isWritten === true) return;
   const { stdout, env } = process;
   const wanted = options.fields?.split(",").map((name) => name.trim());
@@ -47,7 +47,7 @@ export function write(answer: Answer, options: OutputOptions & DatabaseOptions):
   }
   const look = lookOf(options);
   const text = wanted === undefined ? answer.text(look) : fieldsTable(answer, data, wanted, look);
-  const lines = text === "" ? "" : `${text}\n`;
+  const lines = text === "" ? "" : `${graphNote(text, look)}${passwordNote(text)}\n`;
   if (stdout.isTTY && options.pager !== false && lines.split("\n").length > stdout.rows && paged(lines, env)) return;
   stdout.write(lines);
 }
@@ -57,12 +57,11 @@ export function wantsText({ json, jsonl, table: wanted }: OutputOptions): boolea
   return json !== true && jsonl !== true && (process.stdout.isTTY || wanted === true);
 }
 
-export function lookOf({ color = true, utc = false, ...place }: OutputOptions & DatabaseOptions): Look {
+export function lookOf({ color = true, utc = false }: OutputOptions): Look {
   const { stdout, env } = process;
   const given = Number(env["COLUMNS"]);
   const width = stdout.isTTY ? stdout.columns : given > 0 ? given : Infinity;
-  const named = { program: PROGRAM, database: namedPlace(place) };
-  return { width, paint: painter(hasColours(env, stdout.isTTY, color)), now: Date.now(), utc, ...named };
+  return { width, paint: painter(hasColours(env, stdout.isTTY, color)), now: Date.now(), utc };
 }
 
 /** Only the named fields of the list's items, or of the document. */

@@ -14,10 +14,11 @@ import { REPAIRING, REUSE, SALVAGE } from "./commands/repair";
 import { BLAME, DIFF, GREP, LOG, SHOW, STATE } from "./commands/turns";
 import { WEB, type WebOptions } from "./commands/web";
 import { completionOf, SHELLS } from "./completion";
-import { closed, type DatabaseOptions, isPlace, opened } from "./database";
+import { closed, opened } from "./database";
 import { DONE, exitCodeOf, lastMessageOf, UsageError, WRONG_USAGE } from "./exit";
 import { interrupted } from "./interrupt";
 import { type Answer, type OutputOptions, write } from "./output";
+import { type DatabaseOptions, isPlace, passwordNote, startedWith, withoutPassword, withoutPasswords } from "./place";
 import { safe, word } from "./text";
 
 /** The build puts the package's version here. */
@@ -44,13 +45,15 @@ export async function run(argv: readonly string[]): Promise<number> {
   const args = first !== undefined && isPlace(first) ? ["--db", ...argv] : [...argv];
   let exit = DONE;
   const program = assembled((code) => (exit = code));
+  program.hook("preAction", (_, command) => startedWith(argv, command.optsWithGlobals()));
   process.on("SIGINT", interrupted);
   try {
     await program.parseAsync(args, { from: "user" });
     return exit;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? DONE : WRONG_USAGE;
-    process.stderr.write(`turns: ${safe(await lastMessageOf(error))}\n`);
+    const message = safe(withoutPasswords(await lastMessageOf(error)));
+    process.stderr.write(`turns: ${message}${passwordNote(message)}\n`);
     return exitCodeOf(error);
   } finally {
     process.removeListener("SIGINT", interrupted);
@@ -59,7 +62,8 @@ export async function run(argv: readonly string[]): Promise<number> {
 
 type Options = DatabaseOptions & OutputOptions;
 
-function assembled(exitWith: (code: number) => void): Command {
+/** @param exitWith told the exit code */
+export function assembled(exitWith: (code: number) => void): Command {
   const program = new Command("turns")
     .description(
       "See what your LangGraph agents did, what is in flight, and what to do about it. Works on SQLite files and on PostgreSQL.",
@@ -84,7 +88,7 @@ function assembled(exitWith: (code: number) => void): Command {
     .addHelpText("after", "\nturns COMMAND --help has examples and options of a command.")
     .addHelpText("before", `Examples:\n${EXAMPLES.map((line) => `  ${line}`).join("\n")}\n`)
     .exitOverride()
-    .configureOutput({ outputError: (text, print) => print(text.replace(/^error: /, "turns: ")) })
+    .configureOutput({ outputError: (text, print) => print(usageText(text)) })
     .showSuggestionAfterError();
   const act = (spec: CommandSpec) => answering(spec, () => ({ readOnly: true }), exitWith);
   const change = ({ yes, dryRun }: ChangeOptions): TurnSaverOptions => ({ readOnly: yes !== true || dryRun === true });
@@ -113,6 +117,13 @@ function assembled(exitWith: (code: number) => void): Command {
   // Else a mistyped command with arguments is told to have too many. The commands themselves still refuse them.
   program.allowExcessArguments();
   return program;
+}
+
+function usageText(text: string): string {
+  const example = / '--graph <module>' argument missing/.test(text)
+    ? "Give its module and export: --graph ./agent.ts#graph.\n"
+    : "";
+  return withoutPasswords(text.replace(/^error: /, "turns: ")) + example;
 }
 
 /** A command in the list of commands, with the one that it's the only parent of. */
@@ -199,12 +210,13 @@ function answering(spec: CommandSpec, how: (options: object) => TurnSaverOptions
 function unknownCommand(name: string, program: Command): UsageError {
   const names = program.commands.map((command) => command.name());
   const nearest = nearestName(name, names);
+  const shown = withoutPassword(name);
   return new UsageError(
-    `There is no command "${name}".`,
+    `There is no command "${shown}".`,
     nearest !== undefined
       ? `Did you mean "turns ${nearest}"?`
       : /[./:]/.test(name)
-        ? `If it's a database, give a file that exists or postgresql://host/database: --db ${word(name)}. turns --help lists the commands.`
+        ? `If it's a database, give a file that exists or postgresql://host/database: --db ${word(shown)}. turns --help lists the commands.`
         : "turns --help lists the commands.",
   );
 }

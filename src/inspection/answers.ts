@@ -5,7 +5,7 @@ import { isAlive } from "../turns/process-identity";
 import { nodePathOf } from "../guards/graph-document";
 import { needsPerson, outcomeOf } from "./standing";
 import type { RewindPreview, ThreadReport } from "./status";
-import { firstLine, inBrief, listed, once, plural, shellWord, times } from "./words";
+import { firstLine, inBrief, listed, once, plural, times, turns } from "./words";
 
 /** One of the four answers, in words. */
 export interface Sentence {
@@ -72,7 +72,7 @@ export async function answersOf(
   return {
     did: { ...didSentence(report, facts), times: did.last === null ? [] : [did.last.at] },
     inFlight: { ...flightSentence(report, facts), times: rewind === null ? starts : [...starts, rewind.since] },
-    resume: { ...resumeSentence(report, shellWord(graph)), times: runs.map(({ since }) => since) },
+    resume: { ...resumeSentence(report, graph), times: runs.map(({ since }) => since) },
     rewind: { ...rewindSentence(threadId, report.rewindTo, graph, isLoaded), times: [] },
   };
 }
@@ -129,7 +129,7 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
     return {
       headline: `A rewind to ${rewind.toTask}, since ${rewind.since}`,
       text: "It was begun and isn't finished. The thread can't run before somebody finishes or abandons it.",
-      command: `turns rewind ${shellWord(report.threadId)}`,
+      command: turns("rewind", [report.threadId]),
       tone: "attention",
     };
   const [first] = inFlight;
@@ -146,7 +146,7 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
     return {
       headline: `${question.node} waits for an answer`,
       text: `${inBrief(questionText(question.value))}${others}`,
-      command: `turns inbox`,
+      command: "turns inbox",
       tone: "attention",
     };
   }
@@ -182,12 +182,11 @@ function effectsText({ inFlight, inDoubt }: ThreadReport, { effects, isCut }: Fa
 
 function resumeSentence(report: ThreadReport, graph: string): Sentence {
   const { threadId, state, resume, questions, inDoubt, rewind, inFlight, failures } = report;
-  const thread = shellWord(threadId);
   const kept = resume.kept.length === 0 ? "" : `Keeps ${listed(resume.kept.map(nodeName))}.`;
   const again = resume.runs.map(nodeName);
   const before = new Set([...inFlight, ...failures].map(({ node }) => node));
   const hadStarted = resume.runs.every((node) => before.has(node));
-  const start = `turns resume ${thread} --graph ${graph}`;
+  const start = (...flags: string[]): string => turns("resume", [threadId], ["--graph", graph], ...flags);
   switch (resume.can) {
     case "no":
       return {
@@ -200,7 +199,7 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
       return {
         headline: again.length === 0 ? "Yes" : `Yes. It runs ${listed(again)}${hadStarted ? " again" : ""}`,
         text: joined([`${capital(resume.why)}.`, kept]),
-        command: `${start} --yes`,
+        command: start("--yes"),
         tone: "good",
       };
     case "person": {
@@ -212,16 +211,16 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
         return {
           headline: `Yes, if a probe settles ${unknown.name}`,
           text: joined([`${capital(resume.why)}.`, kept]),
-          command: start,
+          command: start(),
           tone: "attention",
         };
       const command =
         rewind !== null
-          ? `turns rewind ${thread} --graph ${graph} --yes`
+          ? turns("rewind", [threadId], ["--graph", graph], "--yes")
           : doubt !== undefined
-            ? `turns effect resolve ${shellWord(doubt.id)} ${outcomeOf(doubt)}`
+            ? turns("effect resolve", [doubt.id, outcomeOf(doubt)])
             : question !== undefined
-              ? `turns inbox answer ${thread} --value JSON --graph ${graph} --yes`
+              ? turns("inbox answer", [threadId], ["--value", "JSON"], ["--graph", graph], "--yes")
               : null;
       const what = rewind !== null ? "finishes the rewind" : doubt !== undefined ? `settles ${doubt.name}` : "answers";
       return {
@@ -239,7 +238,12 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
  * @param graph how `--graph` is given: undos need it
  * @param isLoaded whether it is: then an undo that this process doesn't know is in no graph
  */
-export function rewindSentence(threadId: string, preview: RewindPreview | null, graph = NO_GRAPH, isLoaded = false): Sentence {
+export function rewindSentence(
+  threadId: string,
+  preview: Omit<RewindPreview, "refusedCode"> | null,
+  graph = NO_GRAPH,
+  isLoaded = false,
+): Sentence {
   if (preview === null) return { headline: "There is no earlier task", text: "", command: null, tone: "plain" };
   const { toTask, tasks, removed, effects, refused } = preview;
   if (refused !== null) return { headline: `To ${toTask}: refused now`, text: refused, command: null, tone: "attention" };
@@ -247,8 +251,7 @@ export function rewindSentence(threadId: string, preview: RewindPreview | null, 
   const left: readonly string[] = isLoaded ? ["missing", "ambiguous", "unregistered"] : ["missing", "ambiguous"];
   const without = effects.filter(({ verdict }) => left.includes(verdict));
   const doubt = effects.filter(({ verdict }) => verdict === "in-doubt" || verdict === "undo-in-doubt");
-  const undos = undone.length === 0 ? "" : ` --graph ${shellWord(graph)}`;
-  const command = `turns rewind ${shellWord(threadId)} --to ${shellWord(toTask)}${undos}`;
+  const command = turns("rewind", [threadId], ["--to", toTask], undone.length > 0 && ["--graph", graph]);
   const headline = `To ${toTask}: ${undone.length === 0 ? "undoes no effect" : `undoes ${listed(times(undone.map(({ name }) => name)))}`}`;
   const what = tasks.length === 1 ? `task ${tasks[0] ?? ""}` : `${plural(tasks.length, "task")} (${listed(tasks, 12)})`;
   const counts = removed && [

@@ -2,8 +2,9 @@ import type { BaseTurnSaver } from "../base-saver";
 import { internalsOf } from "../internals";
 import type { Drift } from "../store/schema-drift";
 import { isAlive } from "../turns/process-identity";
+import { NO_GRAPH } from "./answers";
 import { effectsInDoubt } from "./standing";
-import { shellWord } from "./words";
+import { turns } from "./words";
 
 /** Something that a person should know. */
 export interface Finding {
@@ -91,7 +92,7 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
     find(
       "problem",
       `Rewind ${id} of thread ${threadId} to task ${toTask} was begun and isn't finished.`,
-      `turns rewind ${shellWord(threadId)} --graph MODULE finishes it, and turns rewind ${shellWord(threadId)} --abandon gives it up.`,
+      `${turns("rewind", [threadId], ["--graph", NO_GRAPH])} finishes it, and ${turns("rewind", [threadId], "--abandon")} gives it up.`,
     );
   }
   const doubts = await effectsInDoubt(saver);

@@ -5,7 +5,7 @@ import { internalsOf } from "../internals";
 import { plain } from "./plain";
 import { errorOf } from "./standing";
 import { type EffectLine, effectLine } from "./turns";
-import { shellWord } from "./words";
+import { turns } from "./words";
 
 /** An effect with what went in and what came out, as JSON. */
 export interface EffectInFull extends EffectLine {
@@ -47,13 +47,27 @@ function contentOf(effect: EffectDetails): Omit<EffectInFull, "pid" | "notKept">
   };
 }
 
-/** Effects without an id of their own are told apart by what they were called with. */
-export function titleOf({ name, label, input }: Pick<EffectInFull, "name" | "label" | "input">): string {
+/** Effects without an id of their own are told apart by what they were called with, and by their number: the first has none. */
+export function titleOf({ name, label, input }: Pick<EffectInFull, "name" | "label"> & { input?: unknown }): string {
   if (!label.startsWith("#")) return `${name} · ${label}`;
   const first =
     typeof input === "object" && input !== null ? Object.values(input).find((part) => typeof part === "string") : input;
-  return typeof first === "string" && first.length <= MOST_IN_TITLE ? `${name} · ${first}` : name;
+  const called = typeof first === "string" && first.length <= MOST_IN_TITLE ? ` · ${first}` : "";
+  return name + called + (label === "#0" ? "" : ` ${label}`);
 }
+
+/** Effects with their titles. Of so many it's told what they were called with. */
+export async function titled<E extends Pick<EffectLine, "id" | "name" | "label">>(
+  saver: BaseTurnSaver,
+  effects: readonly E[],
+): Promise<(E & { title: string })[]> {
+  const told: (E & { title: string })[] = [];
+  for (const effect of effects)
+    told.push({ ...effect, title: titleOf(told.length < MOST_TITLES ? await effectInFull(saver, effect.id) : effect) });
+  return told;
+}
+
+const MOST_TITLES = 200;
 
 const MOST_IN_TITLE = 48;
 
@@ -83,6 +97,6 @@ export function noteOf(effect: EffectLine): string | null {
 
 /** The command that settles an effect, without `--yes`: a person looks at the outcome first. Null if nothing is in doubt. */
 export function settlingCommand({ id, status, undoStatus }: EffectLine): string | null {
-  if (undoStatus === "begun" || undoStatus === "failed") return `turns effect resolve ${shellWord(id)} undo-done`;
-  return status === "in-doubt" ? `turns effect resolve ${shellWord(id)} done` : null;
+  if (undoStatus === "begun" || undoStatus === "failed") return turns("effect resolve", [id, "undo-done"]);
+  return status === "in-doubt" ? turns("effect resolve", [id, "done"]) : null;
 }

@@ -4,8 +4,8 @@ import type { BaseTurnSaver } from "../base-saver";
 import { SPAN } from "../store/spans";
 import type { CheckpointHead, ListedHead, TurnRow } from "../store/store";
 import { nearestName } from "../unknown-option";
-import { shellWord } from "./words";
 import { othersFirst } from "../timers";
+import { turns } from "./words";
 
 /** A place in a thread's order for people: 1, 2, 3, … The seq is the same with the thread in front. */
 export function numberOf(seq: number): number {
@@ -100,7 +100,7 @@ export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: st
   }
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has no turn ${describe(text)}.`,
-    remedy: `turns log ${shellWord(threadId)} lists its turns, with their numbers.`,
+    remedy: `${turns("log", [threadId])} lists its turns, with their numbers.`,
     data: { threadId, turn: text },
   });
 }
@@ -190,7 +190,7 @@ export async function checkpointOfTurn(saver: BaseTurnSaver, turn: TurnRow): Pro
 function noCheckpoint(threadId: string, what: string): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has ${what}.`,
-    remedy: `turns log ${shellWord(threadId)} lists its turns. Give a turn's number, a task, or a checkpoint's id.`,
+    remedy: `${turns("log", [threadId])} lists its turns. Give a turn's number, a task, or a checkpoint's id.`,
     data: { threadId },
   });
 }

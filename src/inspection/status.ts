@@ -37,6 +37,7 @@ export interface RewindPreview {
   effects: readonly Pick<EffectSummary, "id" | "name" | "label" | "nodeName" | "verdict">[];
   /** Why it would be refused now; null if it wouldn't. */
   refused: string | null;
+  refusedCode: string | null;
 }
 
 /** The four answers about a thread: what did it do, what is in flight, can I resume, what would a rewind undo. */
@@ -198,26 +199,30 @@ export async function previewRewind(
   rewinder: Rewinder,
   { threadId, toTask, allowUncompensated = false }: RewindRequest,
 ): Promise<RewindPreview> {
-  const none = { toTask, tasks: [], removed: null, effects: [], refused: null };
+  const none = { toTask, tasks: [], removed: null, effects: [], refused: null, refusedCode: null };
+  const refusal = (error: unknown): Pick<RewindPreview, "refused" | "refusedCode"> => {
+    const { message: refused, code: refusedCode } = refusalOf(error);
+    return { refused, refusedCode };
+  };
   const dryRun = (allow: boolean): Promise<RewindReport> =>
     rewinder.rewind({ threadId, toTask, dryRun: true, allowUncompensated: allow });
   try {
     const { effects } = await rewinder.compensationReport({ threadId, toTask });
     const told = effects.map(({ id, name, label, nodeName, verdict }) => ({ id, name, label, nodeName, verdict }));
     const rest = { ...none, effects: told };
-    let refused: string | null = null;
+    let refused = {};
     try {
       if (!allowUncompensated) await dryRun(false);
     } catch (error) {
-      refused = refusalOf(error).message;
+      refused = refusal(error);
     }
     try {
       const { tasks, removed } = await dryRun(true);
-      return { ...rest, tasks, removed, refused };
+      return { ...rest, tasks, removed, ...refused };
     } catch (error) {
-      return { ...rest, refused: refusalOf(error).message };
+      return { ...rest, ...refusal(error) };
     }
   } catch (error) {
-    return { ...none, refused: refusalOf(error).message };
+    return { ...none, ...refusal(error) };
   }
 }

@@ -70,3 +70,24 @@ export function startedAs(start: string, command: string): string {
   // As a text, the start could hold what `replace` takes for a pattern: `$'`.
   return command.replace(/^turns(?= |$)/, () => start);
 }
+
+/** An option with its value, in a command to copy. Only behind `=` can a value begin with a dash. */
+export function optionText(flag: string, value: string): string {
+  return `${flag}${value.startsWith("-") ? "=" : " "}${shellWord(value)}`;
+}
+
+/**
+ * A command of `turns` to copy. Arguments that begin with a dash come last, behind `--`.
+ *
+ * @param options flags, or flags with their values; what is false is left out
+ */
+export function turns(
+  name: string,
+  args: readonly string[] = [],
+  ...options: readonly (string | false | readonly [flag: string, value: string])[]
+): string {
+  const words = args.map(shellWord);
+  const flags = options.filter((one) => one !== false).map((one) => (typeof one === "string" ? one : optionText(...one)));
+  const isDashed = args.some((arg) => arg.startsWith("-"));
+  return ["turns", name, ...(isDashed ? [...flags, "--", ...words] : [...words, ...flags])].join(" ");
+}

@@ -194,9 +194,11 @@ export interface Effects extends Format {
 /** `GET /api/threads/:id/rewinds`, newest first. */
 export interface Rewinds extends Format {
   rewinds: (RewindLine & {
-    /** How many effects it undid, if it can be taken back: they stay undone. */
+    /** How many effects it undid, as far as that was kept: they stay undone. */
     undone: number;
-    /** The command that takes it back, if nothing was saved since; null if nothing was kept, or a later rewind comes first. */
+    /** Why it can't be taken back now; null if it can. */
+    refused: { code: string; message: string } | null;
+    /** The command that takes it back; null if that would be refused. */
     command: string | null;
   })[];
 }
@@ -211,7 +213,7 @@ export interface RewindPlan extends Format {
   /** In the order in which they are undone. */
   effects: RewindEffect[];
   /** Why it would be refused now; null if it wouldn't. */
-  refused: string | null;
+  refused: { code: string; message: string } | null;
   headline: string;
   text: string;
   command: string;
@@ -229,9 +231,10 @@ export interface RewindEffect {
   words: string;
 }
 
-/** `GET /api/threads/:id/since?at=TIME&effect=ID`: what came of a POST whose answer was lost. */
+/** `GET /api/threads/:id/since?mark=MARK&effect=ID`: what came of a POST whose answer was lost. Without a mark: that of this moment. */
 export interface Since extends Format {
   threadId: string;
+  mark: string;
   /** In a sentence. */
   headline: string;
 }

@@ -1,7 +1,10 @@
 import { z } from "zod";
 import type { EffectResolution } from "../effects/effects";
 import { describe, TurnsError } from "../errors";
+import { takeBackCommand } from "../inspection/rewinds";
+import { rewindRefusal } from "../inspection/refusal";
 import { standingOf } from "../inspection/standing";
+import { previewRewind, rewinderWithoutGraph } from "../inspection/status";
 import { firstLine, plural } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { questionIds } from "../runner/last-run";
@@ -9,7 +12,7 @@ import { isId } from "../system";
 import { schemaOf } from "../options";
 import type { Done } from "./api";
 import { HttpError } from "./failures";
-import { type Context, FORMAT, takeBackCommand } from "./routes";
+import { type Context, FORMAT } from "./routes";
 
 /* What POST does. Only with `turns web --write`, and only with the id of the thread, typed. */
 
@@ -131,8 +134,14 @@ async function newestTurn({ saver }: Runner, threadId: string): Promise<string |
 async function rewind(context: Context, { id = "" }: Readonly<Record<string, string>>, body: unknown): Promise<Done> {
   const { confirm: typed, toTask, allowUncompensated } = checked(rewindSchema, body);
   refuseUnconfirmed(typed, id);
-  const { rewindId, tasks, archived, effects } = await (context.graph?.runner ?? context.saver).rewind({
-    ...{ threadId: id, toTask, allowUncompensated },
+  const { saver, graph, program } = context;
+  const request = { threadId: id, toTask, allowUncompensated };
+  const rewinder = graph?.runner ?? rewinderWithoutGraph(saver);
+  const { rewindId, tasks, archived, effects } = await rewinder.rewind(request).catch(async (error: unknown) => {
+    if (!TurnsError.is(error)) throw error;
+    const told = (await previewRewind(rewinder, request)).effects;
+    const message = rewindRefusal(error.code, id, told, program);
+    throw message === undefined ? error : new HttpError(409, error.code, message);
   });
   const undone = effects.undone.length + effects.undoneBefore.length;
   return {

@@ -3,13 +3,14 @@ import type { BaseTurnSaver } from "../base-saver";
 import type { GraphRunner } from "../graph-runner";
 import { answersOf, NO_GRAPH, questionText, rewindSentence } from "../inspection/answers";
 import { bundleOf } from "../inspection/bundle";
-import { effectInFull, type EffectInFull, noteOf, settlingCommand, titleOf } from "../inspection/effects";
+import { effectInFull, type EffectInFull, noteOf, settlingCommand, titled, titleOf } from "../inspection/effects";
 import { graphOf } from "../inspection/graph";
 import { messagesAt } from "../inspection/messages";
 import { checkpointNamed } from "../inspection/place";
-import { rewindLine } from "../inspection/rewinds";
+import { rewindLine, takeBackCommand, takeBackOf } from "../inspection/rewinds";
 import { search } from "../inspection/search";
-import { sinceThen } from "../inspection/since";
+import { rewindRefusal } from "../inspection/refusal";
+import { markOf, sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
 import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
@@ -25,9 +26,8 @@ import { listThreads, overview, type ThreadLine, type ThreadSort } from "../insp
 import { timelineOf } from "../inspection/timeline";
 import { channelSizes, tokenTotals } from "../inspection/totals";
 import { attemptBehind, attemptOf, attemptRows, checkpointsOf, logOf, showTurn } from "../inspection/turns";
-import { firstLine, inBrief, listed, plural, shellWord } from "../inspection/words";
+import { firstLine, inBrief, listed, plural, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
-import type { Rewind } from "../rewind/rewinds";
 import { isId } from "../system";
 import { pregelOf } from "../turns/attached-graph";
 import type * as Api from "./api";
@@ -249,7 +249,7 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
       rewinds: (await store.listRewinds(threadId)).length,
     },
     tokens: allTokens(found),
-    start: write && graph !== undefined ? null : `turns web --write --graph ${shellWord(graph?.name ?? NO_GRAPH)}`,
+    start: write && graph !== undefined ? null : turns("web", [], "--write", ["--graph", graph?.name ?? NO_GRAPH]),
     startedAt,
     lastAt: line?.lastAt ?? startedAt,
     tasks,
@@ -391,31 +391,17 @@ async function effectsAnswer(context: Context, asked: Asked): Promise<Api.Effect
   return { format: FORMAT, effects, cursor: page.cursor ?? null };
 }
 
-/** A rewind is taken back where it left the thread: a later one that left it elsewhere comes first. */
-function isInTheWay(later: Rewind, rewind: Rewind): boolean {
-  return rewindLine(later).status === "done" && later.targetSeq !== rewind.targetSeq;
-}
-
 async function rewindsAnswer(context: Context, asked: Asked): Promise<Api.Rewinds> {
   const threadId = await threadOf(context, asked);
   const rewinds = (await context.saver.rewinds.list(threadId)).reverse();
-  const { inspect } = internalsOf(context.saver).store;
   const told: Api.Rewinds["rewinds"][number][] = [];
-  for (const [index, rewind] of rewinds.entries()) {
+  for (const rewind of rewinds) {
     const line = rewindLine(rewind);
-    const isNext = !rewinds.slice(0, index).some((later) => isInTheWay(later, rewind));
-    const isPossible = line.status === "done" && line.archived && isNext;
-    const undone = isPossible ? (await inspect.rewindToTakeBack(line.id)).undone : 0;
-    told.push({ ...line, undone, command: isPossible ? takeBackCommand(line.id, undone) : null });
+    const { undone, refused } = await takeBackOf(context.saver, line.id);
+    told.push({ ...line, undone, refused, command: refused === null ? takeBackCommand(line.id, undone) : null });
   }
   return { format: FORMAT, rewinds: told };
 }
-
-export const takeBackCommand = (rewindId: string, undone: number): string =>
-  `turns take-back ${shellWord(rewindId)}${undone > 0 ? " --despite-undone" : ""} --yes`;
-
-/** Of so many effects a rewind's plan tells what they were called with. */
-const MOST_TITLES = 100;
 
 async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindPlan> {
   const { saver, graph } = context;
@@ -428,15 +414,15 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
   const plan = await previewRewind(rewinder, { threadId, toTask, allowUncompensated });
   // It says which tasks there are.
   if (plan.refused !== null) await refuseUnknownTask(saver, threadId, toTask);
-  const { headline, text, command } = rewindSentence(threadId, plan, graph?.name, graph !== undefined);
+  const message = rewindRefusal(plan.refusedCode, threadId, plan.effects, context.program) ?? plan.refused;
+  const refused = message === null ? null : { code: plan.refusedCode ?? "", message };
+  const { headline, text, command } = rewindSentence(threadId, { ...plan, refused: message }, graph?.name, graph !== undefined);
   const effects: Api.RewindEffect[] = [];
-  for (const effect of plan.effects) {
-    const title = effects.length < MOST_TITLES ? titleOf(await effectInFull(saver, effect.id)) : effect.name;
-    effects.push({ ...effect, title, words: verdictWords(effect.verdict, graph !== undefined) });
-  }
+  for (const effect of await titled(saver, plan.effects))
+    effects.push({ ...effect, words: verdictWords(effect.verdict, graph !== undefined) });
   return {
-    ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused: plan.refused },
-    ...{ effects, headline, text, command: command ?? `turns rewind ${shellWord(threadId)} --to ${shellWord(toTask)}` },
+    ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused },
+    ...{ effects, headline, text, command: command ?? turns("rewind", [threadId], ["--to", toTask]) },
   };
 }
 
@@ -448,10 +434,11 @@ async function refuseUnknownTask(saver: BaseTurnSaver, threadId: string, toTask:
 
 async function sinceAnswer(context: Context, asked: Asked): Promise<Api.Since> {
   const threadId = await threadOf(context, asked);
-  const at = textOf(asked.query, "at") ?? "";
-  if (Number.isNaN(Date.parse(at))) throw new HttpError(400, "INVALID_OPTION", "The parameter at has to be a time.");
-  const since = new Date(at).toISOString();
-  return { format: FORMAT, threadId, headline: await sinceThen(context.saver, threadId, since, textOf(asked.query, "effect")) };
+  const mark = textOf(asked.query, "mark");
+  if (mark === undefined) return { format: FORMAT, threadId, mark: await markOf(context.saver, threadId), headline: "" };
+  const headline = await sinceThen(context.saver, threadId, mark, textOf(asked.query, "effect"));
+  if (headline === undefined) throw new HttpError(400, "INVALID_OPTION", "The parameter mark has to be one that was told here.");
+  return { format: FORMAT, threadId, mark, headline };
 }
 
 async function graphAnswer(context: Context, asked: Asked): Promise<Api.Graph> {

@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
 import type { BaseTurnSaver } from "../../base-saver";
-import type { EffectResolution } from "../../effects/effects";
+import type { EffectDetails, EffectResolution } from "../../effects/effects";
+import { type Refusal, rewindRefusal } from "../../inspection/refusal";
 import { internalsOf } from "../../internals";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
+import { titled } from "../../inspection/effects";
 import { effectsInDoubt } from "../../inspection/standing";
 import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
 import { effectLine } from "../../inspection/turns";
@@ -16,8 +18,11 @@ import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
-import { brief, bytes, oneLine, plural, word } from "../text";
-import { EFFECT_COLUMNS, labelled } from "./effects";
+import { takeBackCommand, takeBackOf } from "../../inspection/rewinds";
+import { turns } from "../../inspection/words";
+import { toCopy, withCommands } from "../place";
+import { brief, bytes, oneLine, plural } from "../text";
+import { EFFECT_COLUMNS } from "./effects";
 
 /** What commands that change something have in common. Without `--yes` the database is opened read-only. */
 export interface ChangeOptions {
@@ -37,7 +42,7 @@ interface Plan {
   /** Does it. */
   act: () => Promise<{ report: object; text: (look: Look) => string; exit?: number }>;
   /** Why it would be refused now. */
-  refused?: string | null;
+  refused?: Refusal | null | undefined;
 }
 
 /** Shows the plan, or carries it out. */
@@ -47,12 +52,12 @@ export async function planned(
 ): Promise<Answer> {
   if (yes && !dryRun) {
     const { report, text, exit = DONE } = await act();
-    return { data: { done: true, plan, report }, text, exit };
+    return { data: { done: true, plan, report, refused: null }, text, exit };
   }
   const hint = dryRun ? "Nothing was changed." : "Nothing was changed. Add --yes to do it.";
   const text = (look: Look): string =>
-    `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(refused)}`)}`;
-  return { data: { done: false, plan, report: null }, text, exit: dryRun && refused === null ? DONE : NEEDS_DECISION };
+    `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(withCommands(refused.message))}`)}`;
+  return { data: { done: false, plan, report: null, refused }, text, exit: dryRun && refused === null ? DONE : NEEDS_DECISION };
 }
 
 const OUTCOMES = ["done", "not-done", "history", "undo-done", "undo-not-done"] as const;
@@ -73,9 +78,10 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     if (options.result !== undefined && outcome !== "done")
       throw new UsageError("--result belongs to the outcome done.", "Leave it out.");
     const details = await saver.effects.get(await effectNamed(saver, given));
-    const effect = effectLine(details);
+    const [effect = { ...effectLine(details), title: details.name }] = await titled(saver, [effectLine(details)]);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
+      refused: settledAlready(details, outcome),
       plan: { effect, resolution },
       planText: (look) =>
         [
@@ -88,15 +94,27 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
             : []),
         ].join("\n"),
       act: async () => {
-        const settled = effectLine(await saver.effects.resolve(effect.id, resolution));
+        const settled = { ...effectLine(await saver.effects.resolve(effect.id, resolution)), title: effect.title };
         return {
           report: settled,
-          text: (look) => `${table([settled], EFFECT_COLUMNS, look)}\n\nSettled. Next: turns status ${word(settled.threadId)}`,
+          text: (look) =>
+            `${table([settled], EFFECT_COLUMNS, look)}\n\nSettled. Next: ${toCopy(turns("status", [settled.threadId]))}`,
         };
       },
     });
   },
 });
+
+/** Why it can't be settled so, as far as that is sure: a result that wasn't saved can be given later. */
+function settledAlready({ status, undoStatus, result }: EffectDetails, outcome: (typeof OUTCOMES)[number]): Refusal | null {
+  const why = outcome.startsWith("undo-")
+    ? (undoStatus === undefined || undoStatus === "done") && "its undo isn't"
+    : outcome !== "history" &&
+      status !== "in-doubt" &&
+      (outcome === "not-done" || status !== "done" || result !== undefined) &&
+      `it is ${status}`;
+  return why === false ? null : { code: "EFFECT_NOT_IN_DOUBT", message: `It isn't in doubt: ${why}.` };
+}
 
 /** The id of an effect in doubt that begins so; any other text as it is. @throws {UsageError} also for an empty text */
 async function effectNamed(saver: BaseTurnSaver, text: string): Promise<string> {
@@ -158,44 +176,44 @@ export const REWIND = command<RewindOptions>({
     const plan = await (continued?.reason === undefined
       ? previewRewind(rewinder, { threadId, toTask, allowUncompensated })
       : previewByPlace(saver, continued));
-    // If it's refused for another reason, it isn't known what goes.
-    const needsGraph =
-      graph === undefined && plan.removed !== null && plan.effects.some(({ verdict }) => verdict === "unregistered");
+    const effects = await titled(saver, plan.effects);
     const planText = (look: Look): string => {
-      const undos = plan.effects.map(
-        ({ name, label, nodeName, verdict }) =>
-          `  ${oneLine(`${labelled(name, label)} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
+      const undos = effects.map(
+        ({ title, nodeName, verdict }) =>
+          `  ${oneLine(`${title} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
       );
       const none = continued?.reason === undefined ? "Effects: none." : "Effects behind its place are undone first.";
-      const effects = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];
+      const told = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];
       return [
         continued === undefined
           ? `Thread ${oneLine(threadId)} goes back to the end of task ${oneLine(toTask)}.`
           : `${begunText(continued)} It would be finished; --abandon gives it up.`,
         removedText(plan.removed, plan.tasks),
-        ...effects,
+        ...told,
       ].join("\n");
     };
     return planned(options, {
       plan,
       planText,
       refused:
-        plan.refused !== null && needsGraph
-          ? "The undos are in your code: give its module with --graph ./agent.ts."
-          : plan.refused,
+        plan.refusedCode === null
+          ? null
+          : {
+              code: plan.refusedCode,
+              message: rewindRefusal(plan.refusedCode, threadId, plan.effects) ?? plan.refused ?? "",
+            },
       act: async () => {
         const report = await (to === undefined
           ? finished(rewinder, { threadId, allowUncompensated })
           : rewinder.rewind({ threadId, toTask, allowUncompensated, archive }));
         const { rewindId, removed, tasks, archived, effects } = report;
         const undone = effects.undone.length + effects.undoneBefore.length;
-        const despite = undone === 0 ? "" : " --despite-undone";
         const back =
           rewindId === undefined
             ? []
             : archived
               ? [
-                  `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: turns take-back ${rewindId}${despite} --yes`,
+                  `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: ${toCopy(takeBackCommand(rewindId, undone))}`,
                 ]
               : ["It can't be taken back: --no-archive."];
         const undid = undone === 0 ? [] : [`Undone: ${plural(undone, "effect")}.`];
@@ -219,14 +237,14 @@ interface Finisher extends Rewinder {
 /** A rewind with a reason goes to a place within a task, which no `--to` can name. */
 async function previewByPlace(saver: BaseTurnSaver, { threadId, toTask, targetSeq }: Rewind): Promise<RewindPreview> {
   const removed = await internalsOf(saver).store.countBehind(threadId, targetSeq);
-  return { toTask, tasks: [], removed, effects: [], refused: null };
+  return { toTask, tasks: [], removed, effects: [], refused: null, refusedCode: null };
 }
 
 /** @throws {UsageError} if somebody else has finished it meanwhile */
 async function finished(rewinder: Finisher, request: FinishRequest): Promise<RewindReport> {
   const report = await rewinder.finishRewind(request);
   if (report !== undefined) return report;
-  throw new UsageError("The rewind isn't unfinished any more.", `turns rewinds ${word(request.threadId)} lists what was done.`);
+  throw new UsageError("The rewind isn't unfinished any more.", `${turns("rewinds", [request.threadId])} lists what was done.`);
 }
 
 async function abandoned(
@@ -236,14 +254,25 @@ async function abandoned(
   options: ChangeOptions,
 ): Promise<Answer> {
   if (unfinished === undefined)
-    throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `turns rewinds ${word(threadId)} lists its rewinds.`);
+    throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `${turns("rewinds", [threadId])} lists its rewinds.`);
   const { id: rewindId, toTask, createdAt } = unfinished;
+  const [run] = await saver.turns.liveRuns(threadId);
+  const doubts = (await effectsInDoubt(saver)).filter((effect) => effect.threadId === threadId && effect.doubt === "undo");
+  const undos = await Promise.all(doubts.map(({ id }) => saver.effects.get(id)));
+  const begun = undos.find(({ undoStatus }) => undoStatus === "begun");
   return planned(options, {
+    refused:
+      run !== undefined
+        ? { code: "THREAD_RUNNING", message: `Process ${run.pid} on ${run.host} is doing it.` }
+        : begun && {
+            code: "EFFECT_IN_DOUBT",
+            message: `Nobody knows whether an undo ran. ${turns("effect resolve", [begun.id, "undo-done"], "--yes")} (or undo-not-done) settles it.`,
+          },
     plan: { threadId, rewindId, toTask, since: createdAt.toISOString() },
     planText: () => `${begunText(unfinished)} It would be given up. Nothing is removed, and what it undid stays undone.`,
     act: async () => {
       await saver.rewinds.abandon(rewindId);
-      return { report: { threadId, rewindId }, text: () => `Given up. Next: turns status ${word(threadId)}` };
+      return { report: { threadId, rewindId }, text: () => `Given up. Next: ${toCopy(turns("status", [threadId]))}` };
     },
   });
 }
@@ -269,18 +298,15 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
   ],
   options: [...CHANGE, ["--despite-undone", "also if it undid effects: they stay undone"]],
   run: async (saver, [rewindId = ""], { despiteUndone = false, ...options }) => {
-    const { rewind, undone } = await internalsOf(saver).store.inspect.rewindToTakeBack(rewindId);
-    const { threadId, targetTaskId: toTask, takenBackAt } = rewind;
+    const { threadId, toTask, undone, refused } = await takeBackOf(saver, rewindId);
     const stay = undone === 0 ? "" : ` The ${plural(undone, "effect")} that it undid stay${undone === 1 ? "s" : ""} undone.`;
     return planned(options, {
       plan: { rewindId, threadId, toTask, undone },
       planText: () => `The rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} would be taken back.${stay}`,
       refused:
-        takenBackAt !== undefined
-          ? `It was taken back at ${takenBackAt}.`
-          : undone > 0 && !despiteUndone
-            ? "It undid effects. To take it back without them, add --despite-undone."
-            : null,
+        undone > 0 && !despiteUndone && refused === null
+          ? { code: "REWIND_CONFLICT", message: "It undid effects. To take it back without them, add --despite-undone." }
+          : refused,
       act: async () => {
         const restored = await saver.rewinds.takeBack(rewindId, { despiteUndone });
         return {
@@ -326,12 +352,14 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
         await saver.names.set({ threadId, checkpointId }, name);
         return {
           report: { threadId, name, checkpointId },
-          text: () => `Named. Take it back: turns name ${word(threadId)} ${word(name)} --remove --yes`,
+          text: () => `Named. Take it back: ${toCopy(turns("name", [threadId, name], "--remove", "--yes"))}`,
         };
       },
     });
   },
 });
+
+const GIVE_WHOLE = "To delete it, give its whole id.";
 
 export const DELETE = command<ChangeOptions & { final?: boolean }>({
   name: "delete",
@@ -343,9 +371,11 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
     const threadId = await threadNamed(saver, thread);
     const found = await internalsOf(saver).store.getThread(threadId);
     const { checkpoints = 0, turns = 0, tasks = 0 } = found ?? {};
-    if (options.yes === true && threadId !== thread)
-      throw new UsageError(`"${thread}" is the beginning of thread ${threadId}.`, "To delete it, give its whole id.");
+    const isShort = threadId !== thread;
+    const whole = `"${thread}" is the beginning of thread ${threadId}.`;
+    if (options.yes === true && isShort) throw new UsageError(whole, GIVE_WHOLE);
     return planned(options, {
+      refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : null,
       plan: { threadId, final, checkpoints, turns, tasks },
       planText: () =>
         `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.`,
@@ -369,14 +399,26 @@ export const COPY = command<ChangeOptions>({
   options: CHANGE,
   run: async (saver, [thread = "", target = ""], options) => {
     const threadId = await threadNamed(saver, thread);
+    const unfinished = await saver.rewinds.unfinished(threadId);
     const isTaken = (await internalsOf(saver).store.getThread(target)) !== undefined;
     return planned(options, {
       plan: { threadId, target },
-      refused: isTaken ? `Thread "${target}" exists already. Copy to another id, or delete that thread first.` : null,
+      refused:
+        unfinished !== undefined
+          ? { code: "REWIND_UNFINISHED", message: `${begunText(unfinished)} ${turns("rewind", [threadId])} shows how to end it.` }
+          : isTaken
+            ? {
+                code: "THREAD_EXISTS",
+                message: `Thread "${target}" exists already. Copy to another id, or delete that thread first.`,
+              }
+            : null,
       planText: () => `Thread ${oneLine(threadId)} would be copied to ${oneLine(target)}.`,
       act: async () => {
         await saver.copyThread(threadId, target);
-        return { report: { threadId, target }, text: () => `Copied. Take it back: turns delete ${word(target)} --yes` };
+        return {
+          report: { threadId, target },
+          text: () => `Copied. Take it back: ${toCopy(turns("delete", [target], "--yes"))}`,
+        };
       },
     });
   },

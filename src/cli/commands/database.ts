@@ -20,6 +20,7 @@ import { type Column, type Look, pairs, table } from "../look";
 import { interruptible } from "../interrupt";
 import { withProgress } from "../progress";
 import type { Answer } from "../output";
+import { withCommands } from "../place";
 import { bytes, count, oneLine, plural } from "../text";
 
 const right = { align: "right" } as const;
@@ -200,7 +201,9 @@ function doctorText(data: Checkup, look: Look): string {
     [["database", oneLine(data.database)], ["size", size], ["node", data.node], ...Object.entries(settings)],
     look,
   );
-  const told = findings.map(({ kind, what, remedy }) => `${mark(kind, look)} ${oneLine(what)}\n  ${oneLine(remedy)}`);
+  const told = findings.map(
+    ({ kind, what, remedy }) => `${mark(kind, look)} ${oneLine(what)}\n  ${oneLine(withCommands(remedy))}`,
+  );
   return [head, ...(told.length === 0 ? [look.paint("green", "Nothing needs attention.")] : told)].join("\n\n");
 }
 

@@ -1,12 +1,14 @@
 import { threadNamed } from "../../inspection/place";
+import { titled } from "../../inspection/effects";
 import { effectsInDoubt, outcomeOf } from "../../inspection/standing";
 import { effectLine, type EffectLine } from "../../inspection/turns";
 import type { Effect } from "../../effects/types";
-import { rewindLine, type RewindLine } from "../../inspection/rewinds";
+import { rewindLine, type RewindLine, type TakeBack, takeBackCommand, takeBackOf } from "../../inspection/rewinds";
 import { command, oneOf, whole } from "../command";
 import { UsageError } from "../exit";
-import { type Colour, type Column, type Look, nextText, table } from "../look";
-import { ago, word } from "../text";
+import { type Colour, type Column, type Look, moreText, nextText, table } from "../look";
+import { turns } from "../../inspection/words";
+import { ago, plural } from "../text";
 
 const COLOURS: Readonly<Record<Effect["status"], Colour>> = {
   done: "green",
@@ -16,12 +18,11 @@ const COLOURS: Readonly<Record<Effect["status"], Colour>> = {
   "in-doubt": "red",
 };
 
-/** The first one of its name in a node has no number. */
-export const labelled = (name: string, label: string): string => (label === "#0" ? name : `${name} ${label}`);
+type TitledEffect = EffectLine & { title: string };
 
-export const EFFECT_COLUMNS: readonly Column<EffectLine>[] = [
+export const EFFECT_COLUMNS: readonly Column<TitledEffect>[] = [
   { title: "#", value: ({ number }) => String(number), align: "right" },
-  { title: "EFFECT", value: ({ name, label }) => labelled(name, label), shrinks: 10 },
+  { title: "EFFECT", value: ({ title }) => title, shrinks: 10 },
   { title: "NODE", value: ({ node }) => node, shrinks: 8, optional: 2 },
   { title: "STATUS", value: statusOf, colour: ({ status }) => COLOURS[status] },
   { title: "STARTED", value: ({ startedAt }, { now }) => ago(startedAt, now), align: "right" },
@@ -34,9 +35,17 @@ function statusOf({ status, undoStatus }: EffectLine): string {
   return { begun: "undo in doubt", done: "undone", failed: "undo failed" }[undoStatus];
 }
 
-const OVER_ALL: readonly Column<EffectLine>[] = [
+/** Without their ids nobody can settle them, and their titles tell them apart: at 80 columns there is little room for more. */
+const OVER_ALL: readonly Column<TitledEffect>[] = [
   { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 12 },
-  ...EFFECT_COLUMNS.map((column) => (column.title === "ID" ? { ...column, optional: undefined } : column)),
+  ...EFFECT_COLUMNS.slice(1).map((column): Column<TitledEffect> => {
+    if (column.title === "ID") return { ...column, optional: undefined };
+    return column.title === "EFFECT"
+      ? { ...column, shrinks: 18 }
+      : column.title === "STARTED"
+        ? { ...column, optional: 3 }
+        : column;
+  }),
 ];
 
 const STATUSES = ["done", "failed", "failed-for-good", "running", "in-doubt"] as const;
@@ -66,32 +75,32 @@ export const EFFECTS = command<EffectsOptions>({
         throw new UsageError(`--status ${status} needs a thread.`, "Name it: turns effects THREAD --status …");
       const threadId = thread === undefined ? undefined : await threadNamed(saver, thread);
       const found = (await effectsInDoubt(saver)).filter((effect) => threadId === undefined || effect.threadId === threadId);
-      const effects: EffectLine[] = [];
-      for (const { id } of found) effects.push(effectLine(await saver.effects.get(id)));
+      const lines: EffectLine[] = [];
+      for (const { id } of found) lines.push(effectLine(await saver.effects.get(id)));
+      const effects = await titled(saver, lines);
       const text = (look: Look): string => {
         const [first] = found;
         if (first === undefined) return "No effect is in doubt.";
-        const settle = `turns effect resolve ${first.id} ${outcomeOf(first)}`;
-        const next = nextText([[`turns status ${word(first.threadId)}`], [settle]], look);
+        const settle = turns("effect resolve", [first.id, outcomeOf(first)]);
+        const next = nextText([[turns("status", [first.threadId])], [settle]], look);
         return `${table(effects, OVER_ALL, look)}\n\n${next}`;
       };
       return { data: { effects, cursor: null }, list: "effects", text };
     }
     const page = await saver.effects.list(await threadNamed(saver, thread), { status, limit, after: cursor });
-    const effects = page.map(effectLine);
-    const more = ({ paint }: Look): string =>
-      page.cursor === undefined ? "" : `\n${paint("dim", `more: --cursor ${page.cursor}`)}`;
+    const effects = await titled(saver, page.map(effectLine));
     const text = (look: Look): string =>
-      effects.length === 0 ? "No effects." : table(effects, EFFECT_COLUMNS, look) + more(look);
+      effects.length === 0 ? "No effects." : table(effects, EFFECT_COLUMNS, look) + moreText(page.cursor, look);
     return { data: { effects, cursor: page.cursor ?? null }, list: "effects", text };
   },
 });
 
-const REWIND_COLUMNS: readonly Column<RewindLine>[] = [
+const REWIND_COLUMNS: readonly Column<RewindLine & TakeBack>[] = [
   { title: "WHEN", value: ({ at }, { now }) => ago(at, now), align: "right" },
   { title: "TO TASK", value: ({ toTask }) => toTask, shrinks: 10 },
   { title: "STATUS", value: ({ status }) => status, colour: ({ status }) => (status === "undoing" ? "red" : undefined) },
-  { title: "REASON", value: ({ reason }) => reason ?? "a person", shrinks: 10, optional: 1 },
+  { title: "UNDID", value: ({ undone }) => (undone === 0 ? "" : plural(undone, "effect")), optional: 3 },
+  { title: "REASON", value: ({ reason }) => reason ?? "asked for", shrinks: 10, optional: 1 },
   { title: "ARCHIVE", value: ({ archived }) => (archived ? "kept" : "none"), optional: 2 },
   { title: "ID", value: ({ id }) => id },
 ];
@@ -102,8 +111,15 @@ export const REWINDS = command({
   summary: "the rewinds of a thread, newest first",
   examples: ["turns rewinds order-17", "turns rewinds order-17 --json", "turns rewinds order-17 --fields id,toTask,at"],
   run: async (saver, [thread = ""]) => {
-    const rewinds = (await saver.rewinds.list(await threadNamed(saver, thread))).map(rewindLine).reverse();
-    const text = (look: Look): string => (rewinds.length === 0 ? "It was never rewound." : table(rewinds, REWIND_COLUMNS, look));
+    const rewinds: (RewindLine & TakeBack)[] = [];
+    for (const line of (await saver.rewinds.list(await threadNamed(saver, thread))).map(rewindLine).reverse())
+      rewinds.push({ ...line, ...(await takeBackOf(saver, line.id)) });
+    const text = (look: Look): string => {
+      if (rewinds.length === 0) return "It was never rewound.";
+      const first = rewinds.find(({ refused }) => refused === null);
+      const next = first && nextText([[takeBackCommand(first.id, first.undone), "takes it back"]], look);
+      return [table(rewinds, REWIND_COLUMNS, look), ...(next === undefined ? [] : [next])].join("\n\n");
+    };
     return { data: { rewinds }, list: "rewinds", text };
   },
 });

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { BaseTurnSaver } from "../../base-saver";
 import { TurnsError, type TurnsErrorCode } from "../../errors";
@@ -11,23 +11,13 @@ import type { ThreadActivity } from "../../store/inspection";
 import { BESIDE, refuseTarget } from "../../store/backup-target";
 import { isAlive } from "../../turns/process-identity";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
-import {
-  closed,
-  type DatabaseOptions,
-  fileOf,
-  isUrl,
-  keysOf,
-  located,
-  openAt,
-  openTarget,
-  type PlaceOptions,
-  placeOf,
-  withoutPassword,
-} from "../database";
+import { closed, fileOf, keysOf, located, openAt, openTarget, type PlaceOptions, placeOf } from "../database";
 import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
+import { beginOf, type DatabaseOptions, isUrl, PROGRAM, startOn, toCopy, withoutPassword } from "../place";
 import { type Progress, withProgress } from "../progress";
+import { startedAs, turns } from "../../inspection/words";
 import { count, oneLine, plural, word } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
 
@@ -118,14 +108,18 @@ function shownPlace(place: string): string {
   return word(withoutPassword(place));
 }
 
-/** A flag for a schema, for a command to paste. */
-function schemaFlag(flag: string, place: string, schema: string | undefined): string {
-  return isUrl(place) && schema !== undefined ? ` ${flag} ${word(schema)}` : "";
-}
+/** An option for a command to paste. */
+const optional = (flag: string, value: string | false | undefined): readonly [string, string] | false =>
+  value !== undefined && value !== false && value !== "-" && [flag, value];
 
 /** The command that deletes a thread again. */
-function deleteCommand(threadId: string, place: string, { schema }: PlaceOptions): string {
-  return `turns delete ${word(threadId)} --db ${shownPlace(place)}${schemaFlag("--schema", place, schema)} --yes`;
+function deleteCommand(threadId: string, place: string, { schema, keyFile }: DatabaseOptions): string {
+  const start = startOn({
+    db: place,
+    ...(isUrl(place) && schema !== undefined && { schema }),
+    ...(keyFile !== undefined && { keyFile }),
+  });
+  return startedAs(start, turns("delete", [threadId], "--yes"));
 }
 
 function rowsCopied(progress: Progress): (news: MoveProgress) => void {
@@ -168,9 +162,17 @@ export const MOVE = ownCommand<ChangeOptions & ToOptions>({
       };
       // Other threads of the target aren't taken along.
       const isAlone = to === undefined || (await countsOf(to, undefined)).threads === 0;
-      const which = threadId !== undefined ? ` ${word(threadId)}` : isAlone ? "" : " THREAD";
-      const schemas = schemaFlag("--schema", dst, target.schema) + schemaFlag("--to-schema", src, own.schema);
-      const back = `turns move ${shownPlace(dst)} ${shownPlace(src)}${which}${schemas} --yes${which === " THREAD" ? ", for each thread" : ""}`;
+      const which = threadId !== undefined ? [threadId] : isAlone ? [] : ["THREAD"];
+      const command = turns(
+        "move",
+        [withoutPassword(dst), withoutPassword(src), ...which],
+        optional("--schema", isUrl(dst) && target.schema),
+        optional("--to-schema", isUrl(src) && own.schema),
+        optional("--key-file", options.toKeyFile),
+        optional("--to-key-file", options.keyFile),
+        "--yes",
+      );
+      const back = startedAs(PROGRAM, command) + (threadId === undefined && !isAlone ? ", for each thread" : "");
       return await planned(options, {
         plan,
         planText: (look) =>
@@ -295,7 +297,7 @@ export const EXPORT = command<ExportOptions>({
       const data = { threadId, path: out, redacted: redact, rows };
       const next = redact
         ? "It has no content, so it can't be imported."
-        : `Import it: turns import ${word(out)} --db DATABASE --yes`;
+        : `Import it: ${startedAs(PROGRAM, turns("import", [out], ["--db", "DATABASE"], "--yes"))}`;
       return {
         data,
         text: (look) =>
@@ -384,7 +386,7 @@ export const IMPORT = ownCommand<ImportOptions>({
       const isPlain = keys !== undefined && (to === undefined ? own.encryption === undefined : !internalsOf(to).encrypted);
       if (isPlain && !allowPlaintext) throw plaintext(shownPlace(place));
       if (to !== undefined && (await internalsOf(to).store.destination(threadId)).thread?.gone === false)
-        throw exists(threadId, place, own);
+        throw exists(threadId, place, options);
       const counts = await countsOf(from, threadId);
       const plan = {
         threadId,
@@ -404,7 +406,8 @@ export const IMPORT = ownCommand<ImportOptions>({
           );
           return {
             report: { threadId, rows },
-            text: () => `Imported: ${plural(rows, "row")}, each compared.\nTake it back: ${deleteCommand(threadId, place, own)}`,
+            text: () =>
+              `Imported: ${plural(rows, "row")}, each compared.\nTake it back: ${deleteCommand(threadId, place, options)}`,
           };
         },
       });
@@ -432,7 +435,7 @@ async function onlyThread(saver: BaseTurnSaver, src: string): Promise<string> {
   );
 }
 
-const exists = (threadId: string, place: string, own: PlaceOptions): TurnsError =>
+const exists = (threadId: string, place: string, own: DatabaseOptions): TurnsError =>
   new TurnsError("THREAD_EXISTS", {
     problem: `${shownPlace(place)} has a thread ${JSON.stringify(threadId)} already.`,
     remedy: `Nothing was imported. Delete it first: ${deleteCommand(threadId, place, own)}. Or import into another database.`,
@@ -443,16 +446,10 @@ const START_BYTES = 200;
 
 /** @throws {TurnsError} UNSUPPORTED for a redacted export */
 function refuseRedacted(src: string): void {
+  if (isUrl(src)) return;
   const file = fileOf(src);
-  if (isUrl(src) || !existsSync(file)) return;
-  const start = Buffer.alloc(START_BYTES);
-  const fd = openSync(file, "r");
-  try {
-    readSync(fd, start, 0, START_BYTES, 0);
-  } finally {
-    closeSync(fd);
-  }
-  if (!start.toString("latin1").includes(REDACTED)) return;
+  if (!existsSync(file)) return;
+  if (!beginOf(file, START_BYTES).toString("latin1").includes(REDACTED)) return;
   throw new TurnsError("UNSUPPORTED", {
     problem: `${file} is a redacted export: it tells what a thread did, without its content.`,
     remedy: "It can't be imported. Export the thread without --redact.",
@@ -579,7 +576,7 @@ function importedText({ threads, done }: Imported, look: Look): string {
   ];
   const rest = threads.length > SHOWN ? `\nand ${count(threads.length - SHOWN)} more: --json` : "";
   const verdict = done ? `Imported: ${plural(threads.length, "thread")}.` : "It was interrupted. The same command continues.";
-  return `${table(threads.slice(0, SHOWN), columns, look)}${rest}\n\n${verdict} Take a thread back: turns delete THREAD --yes`;
+  return `${table(threads.slice(0, SHOWN), columns, look)}${rest}\n\n${verdict} Take a thread back: ${toCopy("turns delete THREAD --yes")}`;
 }
 
 /** All of them open their databases themselves. */

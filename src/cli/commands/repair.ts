@@ -4,10 +4,11 @@ import { internalsOf } from "../../internals";
 import type { SalvageReport } from "../../maintenance";
 import type { EncryptionOption } from "../../sealing";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
-import { closed, fileOf, isUrl, keysOf, located, openAt, type PlaceOptions, placeOf } from "../database";
-import { DONE, FOUND, INTERRUPTED, UsageError } from "../exit";
+import { closed, fileOf, keysOf, located, openAt, type PlaceOptions, placeOf } from "../database";
+import { DONE, FOUND, INTERRUPTED, tablesText, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, table } from "../look";
+import { foreignTables, isUrl, startOn, toCopy } from "../place";
 import { withProgress } from "../progress";
 import { count, oneLine, plural, word } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
@@ -39,6 +40,7 @@ export const SALVAGE = ownCommand<{ ignoreWal?: boolean }>({
 const SHOWN = 20;
 
 function salvagedText({ ok, target, rescued, lost, damaged }: SalvageReport, look: Look): string {
+  const found = (command: string): string => `${startOn({ db: target })} ${command}`;
   const counts = Object.entries(rescued).filter(([, rows]) => rows > 0);
   const items = lost.slice(0, SHOWN).map((item) => `  ${oneLine(JSON.stringify(item))}`);
   const columns = [{ title: "WAITS FOR YOU", value: ({ threadId }: SalvageReport["damaged"][number]) => threadId, shrinks: 12 }];
@@ -52,10 +54,11 @@ function salvagedText({ ok, target, rescued, lost, damaged }: SalvageReport, loo
       : [
           "",
           table(damaged, columns, look),
-          "These may have lost completed work. Look with turns status THREAD; turns rewind THREAD --abandon --yes lets it run again.",
+          `These may have lost completed work. Look with ${found("status THREAD")}; ${found("rewind THREAD --abandon --yes")} lets it run again.`,
         ]),
     "",
-    `Check it: turns verify --db ${word(target)}. The damaged file is unchanged.`,
+    `Check it: ${found("verify")}`,
+    "The damaged file is unchanged.",
   ].join("\n");
 }
 
@@ -84,17 +87,19 @@ export const MIGRATE = ownCommand<ChangeOptions & { printSql?: boolean }>({
       return { data: {}, text: () => "", isWritten: true };
     }
     const { found, newest, database } = await versionAt(place, own);
-    const plan = { database, found, newest, steps: newest - found };
     const isFile = !isUrl(place);
-    const copy = isFile && found > 0 && found < newest ? [`Copy the file first: turns backup OUT --db ${word(database)}`] : [];
+    const others = found === 0 && isFile ? foreignTables(database) : undefined;
+    const plan = { database, found, newest, steps: newest - found, otherTables: others ?? [] };
+    const copy = isFile && found > 0 && found < newest ? [`Copy the file first: ${toCopy("turns backup OUT")}`] : [];
     if (found === newest) {
       return {
-        data: { done: false, plan, report: null },
+        data: { done: false, plan, report: null, refused: null },
         text: () => `${oneLine(database)} has version ${found}, the newest. Nothing to do.`,
       };
     }
     const planText = (): string =>
       [
+        ...(others === undefined ? [] : [`${oneLine(database)} belongs to another program${tablesText(others)}.`]),
         `${oneLine(database)} ${found === 0 ? "has no tables of this package" : `has version ${found} of the tables`}. Version ${newest} would be made.`,
         ...copy,
       ].join("\n");

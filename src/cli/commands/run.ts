@@ -5,8 +5,10 @@ import type { GraphRunner } from "../../graph-runner";
 import { nodePathOf } from "../../guards/graph-document";
 import { numberOf, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
+import { titleOf } from "../../inspection/effects";
 import { type OpenQuestion, standingOf, type Standing } from "../../inspection/standing";
 import { inbox } from "../../inspection/threads";
+import type { Refusal } from "../../inspection/refusal";
 import { type Attempt, logOf } from "../../inspection/turns";
 import { internalsOf } from "../../internals";
 import { checkedUndos } from "../../rewind/undos";
@@ -18,11 +20,12 @@ import { type CommandSpec, command, duration, manyNames, oneOf, whole } from "..
 import { DONE, FAILED, Interrupted, messageOf, NEEDS_DECISION, UsageError } from "../exit";
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
-import { type Column, type Look, pairs, table } from "../look";
+import { type Column, type Look, moreText, pairs, table } from "../look";
+import { toCopy } from "../place";
 import { startProgress } from "../progress";
-import { ago, brief, oneLine, plural, safe, word } from "../text";
+import { turns } from "../../inspection/words";
+import { ago, brief, oneLine, plural, safe } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
-import { labelled } from "./effects";
 
 /* Commands that run a user's graph, which `--graph` names. */
 
@@ -103,10 +106,14 @@ export const RESUME = command<ResumeOptions>({
       const status = await runner.status(threadId);
       const plan = resumePlan(status, accept === undefined ? how : "continue");
       const isWaiting = plan.questions.length > 0 && status.failed.length + status.inFlight.length === 0;
-      const refused = plan.does === "refuse" ? refusalOf(plan) : isWaiting ? answerFirst(plan, graph) : null;
+      const refused = plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : null;
       if (plan.does === "return" || isWaiting) {
-        const data = { done: false, plan, report: null };
-        return { data, text: (look) => resumeText(plan, status, look, refused), exit: isWaiting ? NEEDS_DECISION : DONE };
+        const data = { done: false, plan, report: null, refused };
+        return {
+          data,
+          text: (look) => resumeText(plan, status, look, refused?.message ?? null),
+          exit: isWaiting ? NEEDS_DECISION : DONE,
+        };
       }
       return planned(options, {
         plan,
@@ -118,9 +125,13 @@ export const RESUME = command<ResumeOptions>({
   },
 });
 
-function refusalOf({ reason }: ResumePlan): string | null {
-  if (reason?.code !== "GRAPH_CHANGED") return reason?.message ?? null;
-  return `${reason.message} Here: --drift continue, --drift restart, or --accept NODES.`;
+function refusalOf(reason: ThreadStatus["reason"]): Refusal | null {
+  if (reason === undefined) return null;
+  const { code, message } = reason;
+  return {
+    code,
+    message: code === "GRAPH_CHANGED" ? `${message} Here: --drift continue, --drift restart, or --accept NODES.` : message,
+  };
 }
 
 function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): ResumePlan {
@@ -144,8 +155,12 @@ function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): Resume
 
 const unique = (names: readonly string[]): string[] => [...new Set(names)];
 
-const answerFirst = ({ threadId }: ResumePlan, graph: string): string =>
-  `It waits for an answer: turns inbox answer ${word(threadId)} --value JSON --graph ${word(graph)} --yes`;
+const answerFirst = ({ threadId }: ResumePlan, graph: string): Refusal => {
+  return { code: "UNFINISHED_WORK", message: `It waits for an answer: ${answerCommand(threadId, graph)}` };
+};
+
+const answerCommand = (question: string, graph: string): string =>
+  toCopy(turns("inbox answer", [question], ["--value", "JSON"], ["--graph", graph], "--yes"));
 
 function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused: string | null): string {
   const does: Readonly<Record<ResumePlan["does"], string>> = {
@@ -182,14 +197,15 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
 }
 
 function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt"][number]): string {
+  const settle = `settle it first: ${toCopy(turns("effect resolve", [id, "done"], "--yes"))} (or not-done)`;
   const how: Readonly<Record<SettledBy, string>> = {
     probe: "its probe is asked",
     key: "it's called again with the same key",
     rewind: "a rewind settles it",
-    "maybe-probe": `unless it has a probe, settle it first: turns effect resolve ${word(id)} done --yes (or not-done)`,
-    person: `settle it first: turns effect resolve ${word(id)} done --yes (or not-done)`,
+    "maybe-probe": `unless it has a probe, ${settle}`,
+    person: settle,
   };
-  return `${labelled(name, label)} of ${node}: ${how[by]}`;
+  return `${titleOf({ name, label })} of ${node}: ${how[by]}`;
 }
 
 /** Runs a thread, and tells what became of it. Ctrl-C stops it behind the nodes that run. */
@@ -215,7 +231,7 @@ async function run(
     if (TurnsError.is(error, "STORE_DRAINING"))
       throw new Interrupted(
         "Stopped. Everything that completed is kept.",
-        `Continue: turns resume ${word(threadId)} --graph ${word(graph)} --yes`,
+        `Continue: ${toCopy(turns("resume", [threadId], ["--graph", graph], "--yes"))}`,
       );
     if (TurnsError.is(error)) throw error;
     failure = error;
@@ -264,15 +280,13 @@ function reportText({ threadId, state, ran, questions, failures }: RunReport, lo
   const names = ran.map(({ node, status }) => (status === "ok" ? node : `${node} (${status})`));
   const asked = questions.flatMap(({ node, value, id }) => [
     look.paint("yellow", oneLine(`${node} asks ${brief(value)}`)),
-    `Answer: turns inbox answer ${word(id ?? threadId)} --value JSON --graph ${word(graph)} --yes`,
+    `Answer: ${answerCommand(id ?? threadId, graph)}`,
   ]);
   const failed = failures.map(({ node, error }) =>
     look.paint("red", oneLine(`${node === "" ? "It" : node} failed: ${error.name}: ${error.message}`)),
   );
-  const next =
-    questions.length > 0
-      ? []
-      : [`Next: turns ${failures.length > 0 ? `log ${word(threadId)} --failed` : `state ${word(threadId)}`}`];
+  const command = failures.length > 0 ? turns("log", [threadId], "--failed") : turns("state", [threadId]);
+  const next = questions.length > 0 ? [] : [`Next: ${toCopy(command)}`];
   return [
     `${look.paint("bold", oneLine(threadId))}  ${look.paint(failures.length > 0 ? "red" : "green", state)}`,
     `Ran: ${oneLine(names.length === 0 ? "nothing" : names.join(", "))}`,
@@ -301,8 +315,10 @@ export const ANSWER = command<GraphOptions & { value?: string }>({
       );
     const answer = jsonOf(value);
     const { threadId, id } = question;
-    return withRunner(saver, module, async (runner, graph) =>
-      planned(options, {
+    return withRunner(saver, module, async (runner, graph) => {
+      const { onResume, reason } = await runner.status(threadId);
+      return planned(options, {
+        refused: onResume === "refuse" ? refusalOf(reason) : null,
         plan: { question, answer },
         planText: (look) =>
           [
@@ -314,8 +330,8 @@ export const ANSWER = command<GraphOptions & { value?: string }>({
           const command = new Command({ resume: id === null ? answer : { [id]: answer } });
           return run(runner, threadId, graph, () => runner.resume({ threadId, command } as never));
         },
-      }),
-    );
+      });
+    });
   },
 });
 
@@ -387,7 +403,7 @@ export const RECOVER = command<RecoverCommandOptions>({
         plan: { threads },
         planText: (look) => recoveryText(threads, look),
         act: async () => {
-          const goOn = `turns recover --graph ${word(graph)} --yes`;
+          const goOn = toCopy(turns("recover", [], ["--graph", graph], "--yes"));
           if (watch) return watched(runner, { ...request, ...(every !== undefined && { everyMs: every }) }, goOn);
           const report = await drained(runner, () => runner.recover(request as never), goOn);
           return { report: plainReport(report), text: () => String(report), exit: exitOf(report) };
@@ -399,7 +415,7 @@ export const RECOVER = command<RecoverCommandOptions>({
 function recoveryOf({ threadId, running, onResume, waiting, reason, inFlight, failed }: ThreadStatus): RecoveryPlanLine {
   const skip = (why: string): RecoveryPlanLine => ({ threadId, does: "skip", why });
   if (running) return skip("a live process runs it");
-  if (waiting.length > 0 && inFlight.length + failed.length === 0) return skip("it waits for an answer: turns inbox");
+  if (waiting.length > 0 && inFlight.length + failed.length === 0) return skip("it waits for an answer");
   if (onResume === "return") return skip("it is finished");
   if (onResume === "refuse")
     return skip(reason === undefined ? "it is refused" : `${reason.code}: ${firstSentence(reason.message)}`);
@@ -502,10 +518,8 @@ export const STUCK = command<{ limit?: number; cursor?: string }>({
   run: async (saver, _, { limit = 50, cursor }) => {
     const page = await saver.turns.stuck({ limit, ...(cursor !== undefined && { after: cursor }) });
     const stuck = page.map(stuckLine);
-    const more = ({ paint }: Look): string =>
-      page.cursor === undefined ? "" : `\n${paint("dim", `more: --cursor ${word(page.cursor)}`)}`;
     const text = (look: Look): string =>
-      stuck.length === 0 ? "Recovery has given up no thread." : table(stuck, STUCK_COLUMNS, look) + more(look);
+      stuck.length === 0 ? "Recovery has given up no thread." : table(stuck, STUCK_COLUMNS, look) + moreText(page.cursor, look);
     return { data: { stuck, cursor: page.cursor ?? null }, list: "stuck", text };
   },
 });

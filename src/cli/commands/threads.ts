@@ -5,8 +5,10 @@ import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
 import { command, manyOf, oneOf, pastTime, whole } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
-import { type Colour, type Column, type Look, moment, nextText, pairs, table, toCopy } from "../look";
-import { ago, brief, bytes, count, duration, oneLine, plural, word, wrapped } from "../text";
+import { type Colour, type Column, type Look, moment, moreText, nextText, pairs, table } from "../look";
+import { toCopy } from "../place";
+import { turns } from "../../inspection/words";
+import { ago, brief, bytes, count, duration, oneLine, plural, wrapped } from "../text";
 
 const COLOURS: Readonly<Record<ThreadState, Colour>> = {
   running: "blue",
@@ -72,7 +74,7 @@ function overviewText(data: Overview, look: Look): string {
     unfinishedRewinds > 0 && (["turns doctor", plural(unfinishedRewinds, "unfinished rewind")] as const),
     (states.waiting ?? 0) > 0 && (["turns inbox", "questions that wait for an answer"] as const),
     running.length > 0 && (["turns threads --status running"] as const),
-    newest[0] !== undefined && ([`turns status ${word(newest[0].threadId)}`] as const),
+    newest[0] !== undefined && ([turns("status", [newest[0].threadId])] as const),
   ].filter((line) => line !== false);
   return `${head}${list}${next.length === 0 ? "" : `\n\n${nextText(next, look)}`}`;
 }
@@ -103,11 +105,9 @@ export const THREADS = command<ThreadsOptions>({
   run: async (saver, _, { status, idle, ...rest }) => {
     const states = status?.map((name) => (name === "crashed" ? "interrupted" : name));
     const data = await listThreads(saver, { ...rest, ...(states !== undefined && { states }), idleSince: idle });
-    const more = ({ paint }: Look): string =>
-      data.cursor === null ? "" : `\n${paint("dim", `more: --cursor ${word(data.cursor)}`)}`;
     const none = data.total === 0 ? "No threads yet." : `None of ${plural(data.total, "thread")}.`;
     const text = (look: Look): string =>
-      data.threads.length === 0 ? none : table(data.threads, THREAD_COLUMNS, look) + more(look);
+      data.threads.length === 0 ? none : table(data.threads, THREAD_COLUMNS, look) + moreText(data.cursor, look);
     return { data, list: "threads", text };
   },
 });
@@ -133,14 +133,14 @@ function statusText(report: ThreadReport, answers: Answers, look: Look): string 
   const body = [
     answerText("What did it do?", answers.did, look),
     answerText("What is in flight?", answers.inFlight, look, othersInFlight(report)),
-    answerText("Can I resume?", answers.resume, look, otherWays(report, look)),
+    answerText("Can I resume?", answers.resume, look, otherWays(report)),
     answerText("What would a rewind undo?", answers.rewind, look),
   ];
   const used =
     tokens.input + tokens.output === 0
       ? []
       : [look.paint("dim", `tokens  ${count(tokens.input)} in, ${count(tokens.output)} out`)];
-  return graphNote([title, ...body, ...used].join("\n\n"), look);
+  return [title, ...body, ...used].join("\n\n");
 }
 
 const TONES: Readonly<Record<TimedSentence["tone"], Colour | undefined>> = {
@@ -166,7 +166,7 @@ function answerText(
     ...inWords(text),
     ...others.flatMap((line) => wrapped(oneLine(line), look.width - INDENT.length)),
     // A command stays in one line, so that it can be copied.
-    ...(next === null ? [] : [look.paint("dim", oneLine(toCopy(next, look)))]),
+    ...(next === null ? [] : [look.paint("dim", oneLine(toCopy(next)))]),
   ];
   return `${look.paint("bold", question)}\n${lines.map((line) => INDENT + line).join("\n")}`;
 }
@@ -185,20 +185,13 @@ function othersInFlight({ questions, inDoubt }: ThreadReport): string[] {
 
 /** How to answer the first question. */
 function answering([first]: readonly OpenQuestion[]): string {
-  return `turns inbox answer ${word(first?.threadId ?? "")} --value JSON --graph ${NO_GRAPH}`;
+  return turns("inbox answer", [first?.threadId ?? ""], ["--value", "JSON"], ["--graph", NO_GRAPH]);
 }
 
-/** Below commands: what to put in the place of the graph. */
-const graphNote = (text: string, { paint, width }: Look): string => {
-  if (!text.includes(NO_GRAPH)) return text;
-  const note = wrapped(`${NO_GRAPH}  your graph's file and its export: ./agent.ts#graph`, width);
-  return `${text}\n\n${note.join("\n").replace(NO_GRAPH, (name) => paint("dim", name))}`;
-};
-
 /** What else than the command of the answer is possible. */
-function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport, look: Look): string[] {
+function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport): string[] {
   const doubt = inDoubt.find(needsPerson);
-  if (rewind !== null) return [`Or give the rewind up: ${toCopy(`turns rewind ${word(threadId)} --abandon --yes`, look)}`];
+  if (rewind !== null) return [`Or give the rewind up: ${toCopy(turns("rewind", [threadId], "--abandon", "--yes"))}`];
   if (doubt === undefined || resume.can !== "person") return [];
   const other = outcomeOf(doubt) === "done" ? "not-done" : "undo-not-done";
   return [`${outcomeOf(doubt)} if it happened, ${other} if it didn't; add --yes.`];
@@ -225,7 +218,7 @@ export const INBOX = command({
     const text = (look: Look): string =>
       questions.length === 0
         ? "Nobody waits for an answer."
-        : `${table(questions, QUESTION_COLUMNS, look)}\n\n${graphNote(nextText([[answering(questions)]], look), look)}`;
+        : `${table(questions, QUESTION_COLUMNS, look)}\n\n${nextText([[answering(questions)]], look)}`;
     return { data: { questions }, list: "questions", text };
   },
 });

@@ -1,14 +1,15 @@
 import type { BaseTurnSaver } from "../../base-saver";
 import { branchesOf } from "../../inspection/branches";
 import type { CheckpointLine } from "../../inspection/checkpoint-line";
+import { titled } from "../../inspection/effects";
 import { threadNamed } from "../../inspection/place";
 import { type Match, search } from "../../inspection/search";
 import { type Blame, blameOf, differenceBetween, stateAt, type StateDifference } from "../../inspection/states";
-import { type Attempt, type AttemptDetails, logOf, showTurn } from "../../inspection/turns";
+import { type Attempt, type AttemptDetails, type EffectLine, logOf, showTurn } from "../../inspection/turns";
 import { drawn } from "../branches";
 import { command, whole } from "../command";
 import { DONE, FAILED, FOUND, UsageError } from "../exit";
-import { type Colour, type Column, type Look, moment, pairs, table } from "../look";
+import { type Colour, type Column, type Look, moment, moreText, pairs, table } from "../look";
 import type { Answer } from "../output";
 import { ago, brief, count, duration, indented, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
@@ -81,7 +82,7 @@ export const LOG = command<LogOptions>({
     const isLive = await saver.turns.isRunning(threadId);
     const text = (look: Look): string => {
       if (data.attempts.length === 0) return "No turns.";
-      const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
+      const more = moreText(data.cursor, look);
       if (oneline) return data.attempts.map((attempt) => shortLine(attempt, isLive, look)).join("\n") + more;
       return table(data.attempts, attemptColumns(isLive), look) + more;
     };
@@ -106,8 +107,7 @@ async function branchesAnswer(saver: BaseTurnSaver, threadId: string, options: L
   const data = await branchesOf(saver, threadId, { limit, before: cursor });
   const text = (look: Look): string => {
     if (data.checkpoints.length === 0) return "No checkpoints.";
-    const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
-    return drawn(data, look) + more;
+    return drawn(data, look) + moreText(data.cursor, look);
   };
   return { data, list: "checkpoints", text };
 }
@@ -118,7 +118,8 @@ export const SHOW = command({
   summary: "input, output, error, effects and tokens of an attempt",
   examples: ["turns show order-17 12", "turns show order-17 0196f2", "turns show order-17 12 --json --fields input,output"],
   run: async (saver, [thread = "", turn = ""]) => {
-    const data = await showTurn(saver, await threadNamed(saver, thread), turn);
+    const found = await showTurn(saver, await threadNamed(saver, thread), turn);
+    const data = { ...found, effects: await titled(saver, found.effects) };
     const isLive = await saver.turns.isRunning(data.threadId);
     return { data, text: (look) => attemptText(data, isLive, look) };
   },
@@ -129,8 +130,12 @@ function keptText({ durable, status }: AttemptDetails): string {
   return status === "error" ? "nothing: it failed" : status === "running" ? "nothing yet" : "a resume runs it again";
 }
 
+interface TitledAttempt extends AttemptDetails {
+  effects: readonly (EffectLine & { title: string })[];
+}
+
 /** What went wrong and what it did come first: the input may be a long conversation. */
-function attemptText(attempt: AttemptDetails, isLive: boolean, look: Look): string {
+function attemptText(attempt: TitledAttempt, isLive: boolean, look: Look): string {
   const { number, node, status, taskId, startedAt, tokens, effects, error, notKept } = attempt;
   const title = `${look.paint("bold", `#${number} ${oneLine(node)}`)}  ${look.paint(COLOURS[status], endedAs(status, isLive))}`;
   const lines = pairs(
@@ -140,7 +145,9 @@ function attemptText(attempt: AttemptDetails, isLive: boolean, look: Look): stri
       ["attempt", `${attempt.attempt}, step ${attempt.step}`],
       ["started", moment(startedAt, look)],
       ["took", took(attempt) || "not finished"],
-      ["tokens", `${count(tokens.input)} in, ${count(tokens.output)} out`],
+      ...(tokens.input + tokens.output === 0
+        ? []
+        : [["tokens", `${count(tokens.input)} in, ${count(tokens.output)} out`] as const]),
       ["kept", keptText(attempt)],
       ["node task", oneLine(attempt.nodeTaskId)],
       ["fingerprint", attempt.fingerprint ?? "not recorded"],
@@ -280,10 +287,7 @@ export const BLAME = command<{ limit?: number; cursor?: string }>({
   ],
   run: async (saver, [thread = "", channel = ""], request) => {
     const data = await blameOf(saver, await threadNamed(saver, thread), channel, request);
-    const text = (look: Look): string => {
-      const more = data.cursor === null ? "" : `\n${look.paint("dim", `more: --cursor ${data.cursor}`)}`;
-      return table(data.changes, BLAME_COLUMNS, look) + more;
-    };
+    const text = (look: Look): string => table(data.changes, BLAME_COLUMNS, look) + moreText(data.cursor, look);
     return { data, list: "changes", text };
   },
 });

@@ -5,9 +5,9 @@ import { createInterface } from "node:readline";
 import { serve, type Viewer, type ViewerOptions } from "../../viewer/server";
 import { command, oneOf, whole } from "../command";
 import { INTERRUPTED, messageOf, UsageError } from "../exit";
-import { type DatabaseOptions, namedPlace, PROGRAM } from "../database";
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
+import { type DatabaseOptions, passwordNote, toCopy } from "../place";
 import { safe } from "../text";
 
 /** The build puts the package's version here. */
@@ -33,12 +33,12 @@ export const WEB = command<WebOptions>({
     ["--no-open", "open no browser (default)"],
     ["--theme <theme>", "auto (default: as your system), light or dark", oneOf(["auto", "light", "dark"])],
   ],
-  run: async (saver, _, { port: wanted = 0, write = false, graph: module, open = false, theme = "auto", ...place }) => {
+  run: async (saver, _, { port: wanted = 0, write = false, graph: module, open = false, theme = "auto" }) => {
     const loaded = module === undefined ? undefined : await loadGraph(module, saver);
     if (loaded?.remark !== undefined) process.stderr.write(`turns: ${loaded.remark}\n`);
     const viewer = await listening({
       ...{ saver, write, theme, port: wanted, folder: pageFolder() },
-      program: [PROGRAM, namedPlace(place)].join(" ").trim(),
+      program: toCopy("turns"),
       graph: loaded && { runner: loaded.runner, name: module ?? "" },
       version: typeof TURNS_VERSION === "string" ? TURNS_VERSION : "unknown",
       report: (what, error) => process.stderr.write(`turns: ${safe(`${what}: ${messageOf(error)}`)}\n`),
@@ -86,7 +86,7 @@ async function shown(viewer: Viewer, { write, open }: { write: boolean; open: bo
   const { stdin, stderr } = process;
   const what = write ? "Changes are allowed" : "Read-only";
   const enter = stdin.isTTY ? "; Enter prints a new one" : "";
-  stderr.write(`${what}. The link works once, in one browser${enter}. Ctrl-C ends it.\n`);
+  stderr.write(`${what}. The link works once, in one browser${enter}. Ctrl-C ends it.${passwordNote(toCopy("turns"))}\n`);
   if (open) openBrowser(link);
   const lines = stdin.isTTY ? createInterface({ input: stdin }) : undefined;
   lines?.on("line", () => process.stdout.write(`${viewer.newLink()}\n`));

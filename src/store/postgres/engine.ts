@@ -273,7 +273,7 @@ export class PostgresEngine implements Engine {
             silences += 1;
             since = uptime();
           } else if (isLocked && lockMs > LAST_LOCK_MS) {
-            // Another process that waited for the same lock may have ended its holder a moment ago.
+            // Another process that waited for the same lock may have stopped its holder a moment ago.
             lockMs = LAST_LOCK_MS;
           } else throw this.meaningOf(error);
         }

@@ -106,8 +106,9 @@ export function Change({
     const rest = body();
     if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Correct what is marked above.", data: {} });
     setBusy(true);
-    const at = new Date().toISOString();
+    let mark: string | undefined;
     try {
+      ({ mark } = await ask<Since>(ofThread(thread, "since")));
       const done = await tell<Done>(address, { ...rest, confirm: typed });
       outcome.set(done);
       say(done.headline);
@@ -115,7 +116,8 @@ export function Change({
       close();
     } catch (failed) {
       const refused = failed as Problem;
-      setProblem(refused.code === "UNREACHABLE" ? await cutOff(ofThread(thread, "since", { at, effect })) : refused);
+      // Without a mark nothing was sent.
+      setProblem(mark && refused.code === "UNREACHABLE" ? await cutOff(ofThread(thread, "since", { mark, effect })) : refused);
       setBusy(false);
       refresh();
     }

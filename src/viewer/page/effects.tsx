@@ -39,10 +39,7 @@ export function EffectCard({ effect }: { effect: ShownEffect }): VNode {
   return (
     <article class={`card effect${doubt ? " doubt" : ""}`} aria-label={`Effect ${name} ${label}`}>
       <h3 class="top">
-        <span>
-          <Text of={effect.title} />
-          {label.startsWith("#") && label !== "#0" && <small> {label}</small>}
-        </span>
+        <Text of={effect.title} />
         {isUndone ? (
           <Pill kind="plain">undone</Pill>
         ) : undoStatus === null ? (

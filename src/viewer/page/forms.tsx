@@ -150,7 +150,7 @@ export function ResolveDialog({ effect }: { effect: ShownEffect }): VNode {
       body={body}
     >
       <p>
-        Look first: with the receiver, by its key <code>{effect.key}</code>. What you say here can't be taken back.
+        Ask the receiver first whether it has key <code>{effect.key}</code>. That can't be taken back.
       </p>
       <fieldset>
         <legend>What happened?</legend>
@@ -201,9 +201,9 @@ export function RewindDialog({ plan, start }: { plan: RewindPlan; start: string 
     >
       <Verdict {...plan} />
       <Undos effects={plan.effects} />
-      {start !== null && without.length > 0 && (
+      {start !== null && without.some(({ verdict }) => verdict === "unregistered") && (
         <>
-          <p>Their undos are in your code. To call them, start it like this:</p>
+          <p>Undos are in your code. To call them, start it like this:</p>
           <Command of={start} />
         </>
       )}

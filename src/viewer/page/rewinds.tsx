@@ -77,9 +77,9 @@ export function RewindView({ thread, tick }: { thread: Thread; tick: number }): 
               )}
               {". "}
               {rewind.undone > 0 && `It undid ${plural(rewind.undone, "effect")}. `}
-              {rewind.status === "done" &&
-                rewind.command === null &&
-                `It can't be taken back${rewind.archived ? " before the later one." : ": nothing was kept."}`}
+              {rewind.status === "done" && rewind.refused !== null && (
+                <Text of={`It can't be taken back: ${rewind.refused.message}`} />
+              )}
             </p>
             {rewind.command !== null && (
               <>
@@ -112,7 +112,7 @@ function Plan({ plan, start }: { plan: RewindPlan; start: string | null }): VNod
         )}
         {plan.refused !== null && (
           <p class="bad-text">
-            It would be refused now: <Text of={plan.refused} />
+            It would be refused now: <Text of={plan.refused.message} />
           </p>
         )}
         <h4>Undone, in this order</h4>

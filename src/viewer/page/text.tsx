@@ -154,7 +154,7 @@ export function Command({ of: command }: { of: string }): VNode {
         <Copy text={of} />
       </span>
       {of.includes("MODULE#EXPORT") && (
-        <small class="module">MODULE#EXPORT: your graph's file and its export, ./agent.ts#graph</small>
+        <small class="module">MODULE#EXPORT: your graph's file and its export, which aren't recorded: ./agent.ts#graph</small>
       )}
     </>
   );
