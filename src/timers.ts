@@ -1,5 +1,7 @@
+import * as timers from "node:timers";
+
 /**
- * Node's timers, taken when the package is loaded: so a user's fake timers (jest, vitest, sinon) stop no run, no heartbeat and no
+ * Node's own timers, taken when the package is loaded: so a user's fake timers (jest, vitest, sinon) stop no run, no heartbeat and no
  * `verify`.
  */
 export const {
@@ -8,7 +10,7 @@ export const {
   setInterval: every,
   clearInterval: noMore,
   setImmediate: atEndOfMacrotask,
-} = globalThis;
+} = timers;
 
 /** Lets timers and I/O of the process have their turn in the middle of long work. */
 export function othersFirst(): Promise<void> {

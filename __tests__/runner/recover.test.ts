@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { randomBytes } from "node:crypto";
 import { Command } from "@langchain/langgraph";
 import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
-import { moveThread, rotateKeys, salvage } from "../../src/maintenance/index";
+import { copyThreadTo, moveThread, rotateKeys, salvage } from "../../src/maintenance/index";
 import { internalsOf } from "../../src/testing-internal";
 import { Deeds } from "../support/eff-world";
 import { choresOn, config, undosNamed } from "../support/undo-world";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { SideEffects } from "../support/run-world";
+import { runProgram } from "../support/s1-programs";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
 import { crash, type Body, stepRunner, steps } from "./recover-world";
@@ -702,19 +703,64 @@ describe("workers", () => {
     expect(await lost({ saver })).toEqual(["t"]);
   });
 
-  testOfFiles("S9.4 S3.1 a thread of a salvaged file is recovery's as it was", async () => {
+  test("S9.4 a thread whose rewinding process is killed is recovery's when that rewind is given up, if it was before", async () => {
+    for (const wasLost of [true, false]) {
+      const { saver, path } = world();
+      const graph = choresOn(saver, new Deeds());
+      for (const task of ["one", "two", "three"]) await graph.invoke({ deeds: [{ name: task }] }, config(task));
+      if (wasLost) await crash(saver, "t");
+      expect(runProgram("runner/rewind-child.ts", path)).toMatchObject({ signal: "SIGKILL" });
+      const [rewind] = await saver.rewinds.list("t");
+      await saver.rewinds.abandon(rewind!.id);
+      expect(await lost({ saver })).toEqual(wasLost ? ["t"] : []);
+    }
+  });
+
+  test.each(["move-rows.after", "move-hold.after", "move-publish.after", "move-end.after"])(
+    "S9.4 S9.7 a mover is killed at %s: the thread is recovery's where it ends, once, if it was before, and else it isn't",
+    async (point) => {
+      for (const wasLost of [true, false]) {
+        const [at, there] = [world(), world()];
+        await failsWith(stepRunner(at.saver, at.ledger, broken).invoke(input, { threadId: "t" }));
+        if (wasLost) await crash(at.saver, "t");
+        const kind = ON_POSTGRES ? "schema" : "file";
+        const died = runProgram("moving/move-child.ts", kind, at.path, kind, there.path, point, "1");
+        expect(died).toMatchObject({ signal: "SIGKILL" });
+        const target = stepRunner(there.saver, at.ledger);
+        // Workers on both look before and after the move is finished.
+        const reports = [await stepRunner(at.saver, at.ledger).recover(), await target.recover()];
+        if (reports.every(({ resumed }) => resumed.length === 0)) await moveThread(at.saver, there.saver, "t");
+        reports.push(await stepRunner(at.saver, at.ledger).recover(), await target.recover());
+        expect(reports.flatMap(({ resumed }) => ids(resumed))).toEqual(wasLost ? ["t"] : []);
+        expect(reports.flatMap(({ failed, givenUp }) => [...failed, ...givenUp])).toEqual([]);
+        expect(at.ledger.count("t pays")).toBe(1);
+      }
+    },
+  );
+
+  testOfFiles("S9.4 S9.7 a copy whose process was killed and repeated isn't recovery's", async () => {
+    const [at, there] = [world(), world()];
+    await crashed(at, "t");
+    const { store } = internalsOf(there.saver);
+    // As a process leaves it that was killed while it copied.
+    const place = { host: "elsewhere", boot: "", pid: 1, pidStart: "", startedAt: new Date().toISOString(), beatAt: 1 };
+    await store.beginHold({ runId: "hold of a dead process", threadId: "t", ...place }, () => ({ over: [], lost: [] }));
+    await copyThreadTo(at.saver, there.saver, "t");
+    expect(await stepRunner(there.saver, at.ledger).recover()).toMatchObject({ resumed: [] });
+    expect(ids((await at.runner.recover()).resumed)).toEqual(["t"]);
+  });
+
+  testOfFiles("S9.4 S3.1 nothing of a salvaged file is recovery's: it may have gone further in what is lost", async () => {
     const at = world();
-    await crashed(at, "t", "u");
-    await stepRunner(at.saver, at.ledger).resume({ threadId: "u" });
+    await crashed(at, "t");
     at.saver.close();
     const target = tempFile();
     expect(await salvage(at.path, target)).toMatchObject({ ok: true });
     const rescued = world(undefined, {}, target);
     const runner = stepRunner(rescued.saver, at.ledger);
-    expect(ids((await runner.recover()).resumed)).toEqual(["t"]);
-    for (const threadId of ["t", "u"])
-      for (const what of ["a", "pays", "b", "c"])
-        expect([threadId, what, at.ledger.count(`${threadId} ${what}`)]).toEqual([threadId, what, 1]);
+    expect(await runner.recover()).toMatchObject({ resumed: [], skipped: [] });
+    await runner.resume({ threadId: "t" });
+    for (const what of ["a", "pays", "b", "c"]) expect([what, at.ledger.count(`t ${what}`)]).toEqual([what, 1]);
   });
 
   testOfFiles("S9.4 a damaged record of a try is found, and told by its thread", async () => {
@@ -729,5 +775,10 @@ describe("workers", () => {
       { kind: "checksum", table: "langgraph_recoveries", threadId: "t" },
     ]);
     await expect(at.saver.turns.stuck()).rejects.toThrow(expect.objectContaining({ code: "CHECKPOINT_CORRUPTED" }));
+    // It keeps no other thread from recovery.
+    await crashed(at, "u");
+    const report = await stepRunner(at.saver, at.ledger).recover({ includeStuck: true });
+    expect(ids(report.resumed)).toEqual(["u"]);
+    expect(report.skipped).toMatchObject([{ threadId: "t", reason: { code: "CHECKPOINT_CORRUPTED" } }]);
   });
 });

@@ -9,6 +9,7 @@ import type { MovedTo } from "../store/moves";
 import { threadExists } from "../store/move-failures";
 import { copyRows, moveRows } from "../store/moving";
 import { isAlive } from "../turns/process-identity";
+import type { Hold } from "../turns/run-registry";
 
 export interface MoveProgress {
   threadId: string;
@@ -144,16 +145,12 @@ export async function copyThreadTo(from: TurnSaver, to: TurnSaver, threadId: str
   if ((await savers.to.store.destination(id)).thread?.gone === false) throw threadExists(id);
   const kept = [savers.from.keepOpen(), savers.to.keepOpen(), savers.to.holdRetention(id)];
   try {
-    const there = await savers.to.hold(id);
-    try {
+    return await held(savers.to, id, async ({ lease: there }) => {
       await removeLeftovers(savers.to.store, isAlive);
       const isTranslated = savers.from.encrypted || savers.to.encrypted;
       const { createId } = savers.to;
-      const order = { from: savers.from.store, to: savers.to.store, there: there.lease, threadId: id };
-      return await copyRows({ ...order, isTranslated, onProgress, createId });
-    } finally {
-      await there.release(there.wasLost);
-    }
+      return copyRows({ from: savers.from.store, to: savers.to.store, there, threadId: id, isTranslated, onProgress, createId });
+    });
   } finally {
     for (const release of kept) release();
   }
@@ -180,32 +177,30 @@ async function moveOne(
   const kept = [from.keepOpen(), to.keepOpen(), from.holdRetention(threadId), to.holdRetention(threadId)];
   try {
     // What an interrupted move has left there has the same ids.
-    const there = await to.hold(threadId);
-    let isLostThere = there.wasLost;
-    try {
-      if (await from.store.isHeldBy(there.lease)) throw sameDatabase();
-      const here = await from.hold(threadId);
-      let isLostHere = here.wasLost;
-      try {
+    return await held(to, threadId, async ({ lease: there }) => {
+      if (await from.store.isHeldBy(there)) throw sameDatabase();
+      return held(from, threadId, async ({ lease: here, lost }) => {
         await removeLeftovers(to.store, isAlive);
         const { isNew, rows } = await moveRows({
-          ...{ from: from.store, to: to.store, here: here.lease, there: there.lease, threadId },
+          ...{ from: from.store, to: to.store, here, there, threadId, lost },
           ...{ isTranslated: from.encrypted || to.encrypted, onProgress: options.onProgress },
           ...{ createId: to.createId, now: () => to.clock().toISOString() },
         });
-        // From here on recovery finds it there.
-        isLostThere ||= isLostHere;
-        isLostHere = false;
         await removeLeftovers(from.store, isAlive);
         return { threadId, to: to.store.name, outcome: isNew ? "moved" : "finished", rows };
-      } finally {
-        await here.release(isLostHere);
-      }
-    } finally {
-      await there.release(isLostThere);
-    }
+      });
+    });
   } finally {
     for (const release of kept) release();
+  }
+}
+
+async function held<T>(internals: Internals, threadId: string, work: (hold: Hold) => Promise<T>): Promise<T> {
+  const hold = await internals.hold(threadId);
+  try {
+    return await work(hold);
+  } finally {
+    await hold.release();
   }
 }
 

@@ -180,7 +180,6 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
   const { store } = parts;
   const { threadId } = aim;
   const hold = await parts.hold(threadId, aim.within);
-  let isDone = false;
   try {
     const plan = await planned(store, aim);
     const effects = await effectsBehind(parts, aim, plan);
@@ -191,16 +190,19 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
     if (begun === undefined && effects.some(({ undo }) => undo !== undefined)) {
       const row = newRewind(parts, aim, plan);
       begun = await store.beginRewind(row, (found) =>
-        unchanged(parts, aim, { plan, effects, begun: undefined, lease: hold.lease }, found),
+        notLeft(unchanged(parts, aim, { plan, effects, begun: undefined, lease: hold.lease }, found)),
       );
     }
     if (begun !== undefined) await compensate(parts, { rewindId: begun.id, lease: hold.lease }, effects);
-    const report = await deleteBehind(parts, aim, plan, effects, begun, hold.lease);
-    isDone = true;
-    return report;
+    return await deleteBehind(parts, aim, plan, effects, begun, hold.lease);
   } finally {
-    await hold.release(!isDone && hold.wasLost);
+    await hold.release();
   }
+}
+
+/** What is left to recovery stays so until the thread was rewound. */
+function notLeft(runs: readonly RunRow[]): RunRow[] {
+  return runs.filter(({ beatAt }) => beatAt !== LEFT);
 }
 
 /** One transaction: everything is deleted, or nothing. */
@@ -336,8 +338,7 @@ export async function abandonRewind(parts: Pick<RewindParts, "store" | "isAlive"
     refuseWhileRunning(rewind.threadId, found.runs.filter(parts.isAlive));
     const doubtful = found.effects.find((row) => row.undoStatus === "begun");
     if (doubtful !== undefined) throw undoInDoubt(doubtful);
-    // What was left to recovery stays there.
-    return found.runs.filter(({ beatAt }) => beatAt !== LEFT);
+    return notLeft(found.runs);
   });
 }
 

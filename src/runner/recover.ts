@@ -34,7 +34,7 @@ async function suspectsOf(internals: Internals, includesStuck: boolean): Promise
   }
   for (const givenUp of includesStuck ? [false, true] : [false]) {
     for (let after: string | undefined = ""; after !== undefined;) {
-      const rows = await store.listRecoveries({ after, limit: PAGE, givenUp }, internals.now());
+      const rows = await store.listRecoveries({ after, limit: PAGE, givenUp, isLenient: true }, internals.now());
       for (const row of rows) if (isDue(row)) found.add(row.threadId);
       after = rows.length < PAGE ? undefined : rows.at(-1)?.threadId;
     }

@@ -1,5 +1,5 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
-import { TurnsError } from "../errors";
+import { TurnsError, type TurnsErrorCode } from "../errors";
 import type { ResolvedOptions } from "../options";
 import { type CheckpointAddress, checkpointKey } from "../run-config";
 import type { RunStarts } from "../run-starts";
@@ -11,6 +11,9 @@ import type { SaveReports } from "../turns/save-reports";
 
 /** How many failed checkpoints are remembered. */
 const REMEMBERED = 1_000;
+
+/** Nothing can be read now either. */
+const AWAY: readonly TurnsErrorCode[] = ["STORE_BUSY", "STORE_CLOSED", "STORE_UNAVAILABLE"];
 
 /** A checkpoint, or with a node task its writes. */
 type Save = CheckpointAddress & { parentId?: string | undefined; nodeTaskId?: string };
@@ -58,7 +61,7 @@ export class FailedSaves {
   async failed(config: RunnableConfig, at: Save, thrown: unknown): Promise<void> {
     const { threadId, ns, checkpointId, parentId, nodeTaskId } = at;
     const continues = this.options.onCheckpointError === "continue";
-    if (nodeTaskId === undefined && !continues) this.#remember(at, thrown);
+    if (nodeTaskId === undefined && !continues) await this.#remember(at, thrown);
     const start = this.starts.of(config, at);
     const isRun = start.sawDeletion !== undefined || isRecorded(config.callbacks, this.recorder);
     const isClosed = isRun && TurnsError.is(thrown, "STORE_CLOSED");
@@ -72,7 +75,8 @@ export class FailedSaves {
     await this.pending.hold(threadId, ns, error, start);
   }
 
-  #remember(at: CheckpointAddress, error: unknown): void {
+  /** Unless it's there: it was saved before, and saving it once more has failed. */
+  async #remember(at: CheckpointAddress, error: unknown): Promise<void> {
     // The id may be used again, and then the run continues.
     if (TurnsError.is(error, "THREAD_DELETED") || TurnsError.is(error, "THREAD_MOVED")) return;
     const key = checkpointKey(at);
@@ -80,13 +84,12 @@ export class FailedSaves {
     this.#errors.set(key, remembered);
     const [oldest] = this.#errors.keys();
     if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);
-    void this.#forgetIfSaved(at, () => this.#errors.get(key) === remembered && this.#errors.delete(key));
-  }
-
-  /** It was saved before, and saving it once more has failed; or only the answer to its commit was lost. */
-  async #forgetIfSaved({ threadId, ns, checkpointId }: CheckpointAddress, forget: () => void): Promise<void> {
+    // Who couldn't reach the database has waited long enough.
+    if (TurnsError.is(error) && AWAY.includes(error.code)) return;
     try {
-      if ((await this.store.placeOf(threadId, ns, checkpointId)) !== undefined) forget();
+      const place = this.store.placeOf(at.threadId, at.ns, at.checkpointId);
+      const isThere = (place instanceof Promise ? await place : place) !== undefined;
+      if (isThere && this.#errors.get(key) === remembered) this.#errors.delete(key);
     } catch {
       // Then it counts as not saved.
     }

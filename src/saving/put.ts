@@ -39,6 +39,9 @@ export class CheckpointSaves {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put"), parentId };
     const isRun = isRecorded(config.callbacks, this.recorder);
     const over = this.progress.checkpointComes(config, at, checkpoint, metadata, isRun);
+    // The caller may change its objects as soon as it has the promise.
+    const said = { source: metadata.source, step: metadata.step };
+    const isEnd = this.progress.isEnd(at, checkpoint, metadata);
     try {
       this.failed.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
@@ -48,10 +51,10 @@ export class CheckpointSaves {
       const saving =
         serde === undefined
           ? this.#commit(config, isRun, at, kept, metadata, { values: kept.channel_values, metadata: described })
-          : this.#commitSerialized(serde, config, isRun, at, kept, metadata, described);
+          : this.#commitSerialized(serde, config, isRun, at, kept, described);
       const saved = saving instanceof Promise ? await saving : saving;
       this.failed.succeeded(at);
-      this.progress.checkpointSaved(at, checkpoint, metadata, saved);
+      this.progress.checkpointSaved(at, said, saved, isEnd);
       over?.();
     } catch (error) {
       const told = this.failed.failed(config, at, error);
@@ -68,12 +71,11 @@ export class CheckpointSaves {
     isRun: boolean,
     at: CheckpointToSave,
     checkpoint: Checkpoint,
-    metadata: CheckpointMetadata,
     described: CheckpointMetadata,
   ): Promise<SavedCheckpoint> {
     const kept = copyExceptValues(checkpoint);
-    const said = copiedMetadata(metadata);
-    return serde.inOrder(serde.channels(kept.channel_values, described), (stored) => {
+    const said = copiedMetadata(described);
+    return serde.inOrder(serde.channels(kept.channel_values, said), (stored) => {
       // The parent may have failed since.
       this.failed.refuse(at, at.parentId);
       return this.#commit(config, isRun, at, kept, said, stored);

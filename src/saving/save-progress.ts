@@ -52,12 +52,23 @@ export class SaveProgress {
     return isRun ? this.open.began(at.threadId) : undefined;
   }
 
-  checkpointSaved(at: CheckpointAddress, checkpoint: Checkpoint, metadata: CheckpointMetadata, saved: SavedCheckpoint): void {
+  /** Whether nothing follows a checkpoint of the root namespace, for retention. */
+  isEnd(at: CheckpointAddress, checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
+    if (this.retention === undefined || at.ns !== "") return false;
+    return metadata.source === "loop" && plannedTasks("", checkpoint, metadata).length === 0;
+  }
+
+  checkpointSaved(
+    at: CheckpointAddress,
+    said: Pick<CheckpointMetadata, "source" | "step">,
+    saved: SavedCheckpoint,
+    isEnd: boolean,
+  ): void {
     this.runs.touch(at.threadId);
-    this.reports.checkpointSaved(at, metadata, saved.seq);
+    this.reports.checkpointSaved(at, said, saved.seq);
     for (const action of saved.actions) this.reports.turnSaved(action);
     for (const turn of saved.lost) this.reports.turnLost(at.threadId, turn);
-    if (at.ns === "") this.retention?.saved(at.threadId, isEnd(checkpoint, metadata));
+    if (at.ns === "") this.retention?.saved(at.threadId, isEnd);
   }
 
   writesSaved(threadId: string, { turn, lost }: { turn: TurnRow | undefined; lost: readonly LostTurn[] }): void {
@@ -65,9 +76,4 @@ export class SaveProgress {
     if (turn !== undefined) this.reports.turnSaved(turn);
     for (const one of lost) this.reports.turnLost(threadId, one);
   }
-}
-
-/** Whether nothing follows a checkpoint of the root namespace. */
-function isEnd(checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
-  return metadata.source === "loop" && plannedTasks("", checkpoint, metadata).length === 0;
 }

@@ -222,8 +222,15 @@ export class CommitQueue {
   #together(jobs: readonly Job[], durability?: "unsynced"): Awaitable<void> {
     const written: WrittenThread[] = [];
     let done: Awaitable<unknown>;
+    let isAgain = false;
+    const program = (): Program => {
+      // What an attempt that failed at its commit has left in memory isn't in the database.
+      if (isAgain) this.#session.forget();
+      isAgain = true;
+      return this.#session.transaction(this.#all(jobs), written);
+    };
     try {
-      done = this.#session.engine.write(() => this.#session.transaction(this.#all(jobs), written), durability);
+      done = this.#session.engine.write(program, durability);
     } catch (error) {
       return this.#failed(jobs, written, error);
     }

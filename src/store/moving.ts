@@ -4,7 +4,7 @@ import { ValueTranslation } from "./moved-values";
 import type { Arrival, Departure, MoveCursor, MovedRow, MovedTo } from "./moves";
 import { mismatch, threadExists } from "./move-failures";
 import { fieldOf, ALL_TABLES } from "./tables";
-import type { Lease, Store } from "./store";
+import type { Lease, RunRow, Store } from "./store";
 import { othersFirst } from "../timers";
 
 export interface MoveOrder {
@@ -14,6 +14,8 @@ export interface MoveOrder {
   /** What holds the thread in the source, and in the target. */
   here: Lease;
   there: Lease;
+  /** A run of the thread that is left to recovery: it's the target's when the thread is there. */
+  lost: RunRow | undefined;
   /** Whether the two have different keys for the addresses of values. */
   isTranslated: boolean;
   onProgress: ((progress: { threadId: string; phase: "copying" | "comparing"; rows: number }) => void) | undefined;
@@ -60,7 +62,7 @@ export async function moveRows(order: MoveOrder): Promise<{ isNew: boolean; rows
       isHeld ||= await from.holdDeparture(order.here, movedTo, departure.stamp);
       if (isHeld) {
         state = "publishing";
-        await to.publishArrival(arrival, id, departure);
+        await to.publishArrival(arrival, id, departure, order.lost);
         state = "published";
       }
     } catch (error) {
@@ -84,7 +86,7 @@ export async function moveRows(order: MoveOrder): Promise<{ isNew: boolean; rows
 /** How often a thread is read that is saved on meanwhile. */
 const TRIES_OF_COPY = 5;
 
-export type CopyOrder = Omit<MoveOrder, "here" | "now">;
+export type CopyOrder = Omit<MoveOrder, "here" | "lost" | "now">;
 
 /**
  * Copies a thread to a database where it isn't, and leaves it where it is. The source is only read.

@@ -15,7 +15,7 @@ import { allRuns, beginRecovery, endRecovery, listRecoveries, recoveryOf, saveRe
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeWorkOn, takeBack } from "./ops/rewinds";
 import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
-import { beatRuns, beginRun, endRun } from "./ops/runs";
+import { beatRuns, beginHold, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
 import { listTasks } from "./ops/tasks";
 import { copyAtOnce } from "./ops/thread-copy";
@@ -149,6 +149,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       const { found } = begun;
       return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };
     },
+    beginHold: mark(beginHold, "run-mark"),
     beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),

@@ -935,6 +935,11 @@ export interface Store {
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
     graphRuns?: readonly string[],
   ): Awaitable<FoundAtStart | undefined>;
+  /** {@link beginRun} for what holds a thread without running it. The lost runs that `guard` returns stay left to recovery. */
+  beginHold(
+    hold: RunRow,
+    guard: (others: readonly RunRow[]) => { over: readonly RunRow[]; lost: readonly RunRow[] },
+  ): Awaitable<void>;
   /** @returns the runs whose mark is still there */
   beatRuns(runIds: readonly string[], at: number): Awaitable<readonly string[]>;
   /** @throws {TurnsError} LEASE_LOST */
@@ -974,7 +979,10 @@ export interface Store {
   endRecovery(threadId: string, runIds: readonly string[]): Awaitable<void>;
   recoveryOf(threadId: string, at: number): Awaitable<RecoveryRow | undefined>;
   /** By the thread's id, from behind `after` on: those that are tried again, or that were given up. */
-  listRecoveries(query: { after: string; limit: number; givenUp: boolean }, at: number): Awaitable<readonly RecoveryRow[]>;
+  listRecoveries(
+    query: { after: string; limit: number; givenUp: boolean; isLenient?: boolean },
+    at: number,
+  ): Awaitable<readonly RecoveryRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
   /** The seq behind which no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */
@@ -1022,7 +1030,7 @@ export interface Store {
   beginArrival(lease: Lease, archives: readonly string[]): Awaitable<Arrival>;
   saveMoved(arrival: Arrival, rows: readonly MovedRow[]): Awaitable<void>;
   abandonArrival(arrival: Arrival): Awaitable<void>;
-  publishArrival(arrival: Arrival, id: string, departure: Departure): Awaitable<void>;
+  publishArrival(arrival: Arrival, id: string, departure: Departure, lost?: RunRow): Awaitable<void>;
   holdDeparture(lease: Lease, movedTo: MovedTo, stamp: string | undefined): Awaitable<boolean>;
   releaseDeparture(lease: Lease, id: string): Awaitable<void>;
   endDeparture(threadId: string, id: string, createdAt: string): Awaitable<void>;

@@ -57,12 +57,17 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
   return quiet < WEDGED_MS && pidIsAlive(run.pid, run.pidStart);
 }
 
+/** The id of a mark that holds a thread for work on the whole of it. */
+export function holdId(id: string): string {
+  return `hold ${id}`;
+}
+
 /**
- * Whether a run stopped unfinished because its process is gone. A run that was only quiet for long may still continue, or its reader
+ * Whether a run stopped unfinished because its process is gone. A hold isn't a run. A run that was only quiet for long may still continue, or its reader
  * has left it.
  */
 export function isLost(run: RunRow): boolean {
-  return run.beatAt === LEFT || (run.beatAt > 0 && !isAlive(run));
+  return run.beatAt === LEFT || (run.beatAt > 0 && !run.runId.startsWith(holdId("")) && !isAlive(run));
 }
 
 /**

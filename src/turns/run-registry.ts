@@ -15,7 +15,7 @@ import {
 import { uptime } from "../system";
 import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
-import { BEAT_EXPIRY_MS, isAlive, isLost, runsOfThisProcess, thisProcess } from "./process-identity";
+import { BEAT_EXPIRY_MS, holdId, isAlive, isLost, runsOfThisProcess, thisProcess } from "./process-identity";
 import { atEndOfMacrotask, every, later, noMore } from "../timers";
 
 /**
@@ -50,10 +50,9 @@ export type RunEnd = "succeeded" | "failed" | "left" | "recorded";
 /** A thread that is held for work on the whole of it. */
 export interface Hold {
   lease: Lease;
-  /** Whether its process had died: then it was recovery's. */
-  wasLost: boolean;
-  /** @param leaves whether the thread is left to recovery */
-  release(leaves?: boolean): Promise<void>;
+  /** A run of the thread that is left to recovery; it stays so while the thread is held, and after it. */
+  lost: RunRow | undefined;
+  release(): Promise<void>;
 }
 
 /** Releases a reserved thread. */
@@ -191,27 +190,23 @@ export class RunRegistry {
     const known = this.#threads.get(threadId);
     const isFree = within && known?.rewinding === false && known.graphRuns.size <= 1 && known.nodesAtWork.size === 0;
     if (known !== undefined && !isFree) this.#refuse(threadId, known);
-    const thread = known ?? this.#track(threadId);
+    const thread = known ?? this.#track(threadId, holdId(this.#createId()));
     const holder = this.#createId();
     thread.rewinding = true;
     thread.graphRuns.add(holder);
-    const release = async (leaves = false): Promise<void> => {
+    const release = async (): Promise<void> => {
       thread.rewinding = false;
       thread.lastActivity = uptime();
-      // Who has reserved the thread says what becomes of it.
-      if (known === undefined) {
-        thread.takenOver = leaves;
-        if (leaves) thread.end = "left";
-      }
       await this.graphEnded(threadId, holder);
     };
+    let lost: RunRow | undefined;
     try {
-      if (known === undefined) await this.#begin(threadId, thread, (alive) => refuseWhileRunning(threadId, alive));
+      if (known === undefined) lost = await this.#beginHold(threadId, thread);
     } catch (error) {
       await release();
       throw error;
     }
-    return { lease: { runId: thread.rowId, threadId }, wasLost: thread.takenOver, release };
+    return { lease: { runId: thread.rowId, threadId }, lost, release };
   }
 
   /**
@@ -467,10 +462,10 @@ export class RunRegistry {
     return holder;
   }
 
-  #track(threadId: string): ActiveThread {
+  #track(threadId: string, rowId = this.#createId()): ActiveThread {
     const now = uptime();
     const thread: ActiveThread = {
-      rowId: this.#createId(),
+      rowId,
       marked: false,
       startedAt: this.#clock().toISOString(),
       graphRuns: new Set(),
@@ -523,6 +518,25 @@ export class RunRegistry {
     // Later, others may have saved.
     if (thread.found !== undefined) atEndOfMacrotask(() => (thread.found = undefined));
     return true;
+  }
+
+  /**
+   * Marks the thread as held.
+   * @returns a run of it that is left to recovery
+   */
+  async #beginHold(threadId: string, thread: ActiveThread): Promise<RunRow | undefined> {
+    let lost: RunRow | undefined;
+    await this.#store.beginHold(this.#row(threadId, thread), (others) => {
+      const dead = others.filter((run) => !isAlive(run));
+      refuseWhileRunning(
+        threadId,
+        others.filter((run) => !dead.includes(run)),
+      );
+      lost = dead.find((run) => isLost(run));
+      return { over: dead.filter((run) => !isLost(run)), lost: dead.filter((run) => isLost(run)) };
+    });
+    thread.marked = true;
+    return lost;
   }
 
   #row(threadId: string, { rowId: runId, startedAt, lastBeat: beatAt }: ActiveThread): RunRow {

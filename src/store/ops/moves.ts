@@ -5,12 +5,13 @@ import type { Program } from "../program";
 import { leaseLost, threadMoved, unfinishedRewind as refusal } from "../refusals";
 import type { Session } from "../session";
 import { firstSeq } from "../spans";
-import type { Lease } from "../store";
+import { LEFT, type Lease, type RunRow } from "../store";
 import type { ThreadFields, ThreadState } from "../thread-state";
 import { refuseEncrypted } from "./keys";
 import { isThere, leaveArchive, leaveThread } from "./leftovers";
 import { saveMovedRows, smallRowsToMove } from "./move-rows";
 import { unfinishedRewind } from "./rewind-records";
+import { clearRuns, insertRun, leftId } from "./runs";
 import {
   carryDeletion,
   checkLease,
@@ -114,9 +115,16 @@ export function* abandonArrival(session: Session, { runId }: Arrival): Program {
  * Makes the thread one that everyone sees, unless it's there already.
  *
  * @param id of the move
+ * @param lost a run of the thread that is left to recovery, from here on in this database
  * @throws {TurnsError} THREAD_EXISTS, THREAD_DELETED, ENCRYPTED, LEASE_LOST; MOVE_MISMATCH if rows were removed meanwhile
  */
-export function* publishArrival(session: Session, arrival: Arrival, id: string, { row, small, deletion }: Departure): Program {
+export function* publishArrival(
+  session: Session,
+  arrival: Arrival,
+  id: string,
+  { row, small, deletion }: Departure,
+  lost?: RunRow,
+): Program {
   const { threadId, thread } = arrival;
   yield* session.lock(threadId);
   const there = yield* threadOrSignpost(session, threadId);
@@ -138,6 +146,7 @@ export function* publishArrival(session: Session, arrival: Arrival, id: string, 
   const fresh = newThread(session, thread, threadId, createdAt);
   yield* insertThread(session, { ...fresh, ...counts, seq, epoch, prunedSeq: pruned, unswept, arrived: id });
   yield* session.run(FORGET, arrival.runId);
+  if (lost !== undefined) yield* insertRun(session, { ...lost, runId: leftId(id), beatAt: LEFT });
 }
 
 /**
@@ -175,6 +184,10 @@ export function* endDeparture(session: Session, threadId: string, id: string, cr
   if (key === undefined) return;
   const { movedTo, arrived, epoch } = key.row;
   yield* removeThread(session, threadId);
+  yield* clearRuns(
+    session,
+    (yield* listRuns(session, threadId)).filter(({ beatAt }) => beatAt === LEFT),
+  );
   const signpost: ThreadFields = newThread(session, yield* takeNumber(session), threadId, createdAt);
   yield* insertThread(session, { ...signpost, seq: 1, epoch, movedTo, arrived, gone: true });
 }

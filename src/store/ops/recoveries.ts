@@ -1,5 +1,7 @@
+import { TurnsError } from "../../errors";
 import type { Program } from "../program";
 import { RECOVERY_ROWS, RUN_ROWS } from "../rows";
+import { threadMoved } from "../refusals";
 import type { Session } from "../session";
 import type { Lease, RecoveryClaim, RecoveryRow, RecoveryTry, RewindRow, RunRow } from "../store";
 import type { RawOf, RECOVERIES } from "../tables";
@@ -25,16 +27,25 @@ export function* allRuns(session: Session, after: string, limit: number): Progra
 
 /**
  * The threads that recovery has tried, by id: those that it tries again, or those that it has given up on.
+ *
+ * @param query.isLenient a damaged record counts as one that is due; {@link recoveryOf} reports it
  * @param at this machine's clock, for a database without its own
  */
 export function* listRecoveries(
   session: Session,
-  { after, limit, givenUp }: { after: string; limit: number; givenUp: boolean },
+  { after, limit, givenUp, isLenient = false }: { after: string; limit: number; givenUp: boolean; isLenient?: boolean },
   at: number,
 ): Program<RecoveryRow[]> {
   const rows = yield* session.all<RawRecovery & { thread_id: string }>(PAGE, after, givenUp ? 1 : 0, limit);
   const now = rows.length === 0 ? at : yield* clockOf(session, at);
-  return rows.map(({ thread_id: threadId, ...raw }) => toRecovery(session, threadId, raw, now));
+  return rows.map(({ thread_id: threadId, ...raw }) => {
+    try {
+      return toRecovery(session, threadId, raw, now);
+    } catch (error) {
+      if (!isLenient || !TurnsError.is(error, "CHECKPOINT_CORRUPTED")) throw error;
+      return { threadId, tries: 0, progress: "", triedAt: 0, waitMs: 0, givenUp, failure: "{}", sinceMs: now };
+    }
+  });
 }
 
 export function* recoveryOf(session: Session, threadId: string, at: number): Program<RecoveryRow | undefined> {
@@ -61,6 +72,8 @@ export function* beginRecovery(
   if (runs.some(({ runId }) => runId === run.runId)) return true;
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return false;
+  // Its move has to be finished first, and that is no try of the thread.
+  if (key.row.movedTo !== undefined) throw threadMoved(key.row);
   const recorded = yield* recordedOf(session, key);
   const isLost = seen !== undefined || runs.some(({ runId }) => runIds.includes(runId));
   if (!isAsSeen(recorded, seen) || !isLost) return false;

@@ -3,7 +3,7 @@ import { textFor } from "../dialect";
 import type { Program } from "../program";
 import { RUN_ROWS } from "../rows";
 import type { Session } from "../session";
-import type { RewindRow, RunRow } from "../store";
+import { LEFT, type RewindRow, type RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
 import { listRuns, showInThread } from "./thread-rows";
 
@@ -13,6 +13,7 @@ const BEAT = textFor(
     `UPDATE langgraph_runs SET beat_at = ${clock === undefined ? "?1" : `CASE WHEN ?1 <= 0 THEN ?1 ELSE (${clock}) END`}
   WHERE run_id IN (${texts("?2")}) RETURNING run_id AS id`,
 );
+const LEAVE = `UPDATE langgraph_runs SET run_id = ?2, beat_at = ${LEFT} WHERE run_id = ?1`;
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /** A run that succeeded leaves nothing to recover. One that failed in a caller's hands does, if recovery had given up before. */
 const RECOVERED = `DELETE FROM langgraph_recoveries WHERE thread = (SELECT thread FROM langgraph_threads WHERE thread_id = ?1)
@@ -29,6 +30,33 @@ export function* beginRun(
   yield* clearRuns(session, dead);
   if (dead.length > 0) yield* showInThread(session, run.threadId);
   yield* insertRun(session, run);
+}
+
+/**
+ * {@link beginRun} for what holds a thread without running it. Runs that are lost stay left to recovery; if one of them is still alive, it
+ * can't save any more.
+ */
+export function* beginHold(
+  session: Session,
+  hold: RunRow,
+  guard: (others: readonly RunRow[]) => { over: readonly RunRow[]; lost: readonly RunRow[] },
+): Program<void> {
+  yield* session.lock(hold.threadId);
+  const others = (yield* listRuns(session, hold.threadId)).filter(({ runId }) => runId !== hold.runId);
+  const { over, lost } = guard(others);
+  yield* clearRuns(session, over);
+  for (const { runId, beatAt } of lost) {
+    if (beatAt === LEFT) continue;
+    session.leases.delete(runId);
+    yield* session.run(LEAVE, runId, leftId(runId));
+  }
+  if (others.length > 0) yield* showInThread(session, hold.threadId);
+  yield* insertRun(session, hold);
+}
+
+/** Another id, so that a run that is still alive no longer finds its mark. */
+export function leftId(runId: string): string {
+  return `left ${runId}`;
 }
 
 /** Records the run of a copy that is being made. It belongs to no thread, so nobody waits for it. */

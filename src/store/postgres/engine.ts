@@ -258,6 +258,7 @@ export class PostgresEngine implements Engine {
   async #retried<T>(attempt: (lockMs: number) => Promise<T>): Promise<T> {
     let since = uptime();
     let lockMs = this.#busyTimeoutMs;
+    let isLast = false;
     let silences = 0;
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
@@ -272,9 +273,10 @@ export class PostgresEngine implements Engine {
           if (wasSilence && silences < SILENCES_MAX) {
             silences += 1;
             since = uptime();
-          } else if (isLocked && lockMs > LAST_LOCK_MS) {
+          } else if (isLocked && !isLast) {
             // Another process that waited for the same lock may have stopped its holder a moment ago.
-            lockMs = LAST_LOCK_MS;
+            isLast = true;
+            lockMs = Math.min(lockMs, LAST_LOCK_MS);
           } else throw this.meaningOf(error);
         }
       }

@@ -20,8 +20,8 @@ export interface Copied {
   threads: number;
 }
 
-/** Rows that every new file has. */
-const LEFT = new Set(["langgraph_migrations"]);
+/** Marks of runs, which may have gone further in what is lost; and rows that every new file has. */
+const LEFT = new Set(["langgraph_runs", "langgraph_migrations"]);
 const BATCH = 500;
 
 /** Writes all readable rows into a new file, no matter what they contain: they are judged there. */

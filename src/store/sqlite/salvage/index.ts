@@ -24,7 +24,6 @@ import { type Cuts, cutToWhole, inOne } from "./cut";
 import { Pages } from "./pages";
 import { type RepairedThreads, repairThreads } from "./repair-threads";
 import { type SourceRow, sourceRows, type TableGap, tablesOf } from "./rows";
-import { LEFT } from "../../store";
 import { othersFirst } from "../../../timers";
 
 export interface SalvageFileOptions {
@@ -35,7 +34,8 @@ export interface SalvageFileOptions {
 }
 
 /** The column takes any type, and better-sqlite3 binds every number as a float. */
-const THREADS = "UPDATE langgraph_settings SET value = CAST(? AS INTEGER) WHERE name = 'threads'";
+const THREADS = `UPDATE langgraph_settings SET value = max(CAST(? AS INTEGER), coalesce((SELECT max(thread) FROM langgraph_threads), 0))
+  WHERE name = 'threads'`;
 const WRAPPED = "SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' LIMIT 1";
 const ALL = "SELECT thread_id FROM langgraph_threads ORDER BY thread";
 /** By the number in each row, no matter which range it is in. */
@@ -86,14 +86,13 @@ async function salvageInto(
   refuseNewer(source, [...sourceRows(pages, versions, [])]);
   const copied = await copyRows(pages, tables, session, gaps);
   if ([...copied.rows.values()].every((count) => count === 0) && !pages.hasHeader) throw notOurs(source, pages);
-  session.now(session.run(THREADS, copied.threads));
   if (options.encryption !== undefined && session.now(session.get(WRAPPED)) === undefined) throw keysLost(source);
   await unlockDatabase(session, options.encryption);
   // Rows that were being removed stay removed.
   const isAlive = (): boolean => false;
   while (inOne(session, removeLeftovers(session, isAlive))) await othersFirst();
   const repaired = inOne(session, repairThreads(session, new Date().toISOString()));
-  inOne(session, leaveRuns(session));
+  session.now(session.run(THREADS, copied.threads));
   const nameless = inOne(session, removeNameless(session, repaired));
   const { judged, ...cuts } = await cutToWhole(session, options.isGraph);
   const damaged = inOne(session, markDamaged(session, copied, repaired, cuts));
@@ -110,12 +109,6 @@ async function salvageInto(
     damaged,
     pagesFromLog: pages.logged,
   };
-}
-
-/** No process runs anything on the new file. What ran when the old one was left is recovery's. */
-function* leaveRuns(session: Session): Program {
-  yield* session.run("DELETE FROM langgraph_runs WHERE thread_id NOT IN (SELECT thread_id FROM langgraph_threads)");
-  yield* session.run("UPDATE langgraph_runs SET beat_at = CAST(? AS INTEGER) WHERE beat_at > 0", LEFT);
 }
 
 function* removeNameless(session: Session, { nameless }: RepairedThreads): Program<LostItem[]> {

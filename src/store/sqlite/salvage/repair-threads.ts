@@ -14,6 +14,7 @@ import {
   threadKey,
   verifiedThread,
 } from "../../ops/thread-rows";
+import { movedToOf } from "../../moves";
 import type { LostItem } from "../../salvage";
 import type { ThreadState } from "../../thread-state";
 import { succeeds } from "./cut";
@@ -57,13 +58,17 @@ export function* repairThreads(session: Session, createdAt: string): Program<Rep
   const rebuilt = new Map<number, string>();
   const nameless: number[] = [];
   const ids = new Map<number, string>();
+  const damaged = new Map<number, RawThread>();
   for (const row of yield* session.all<RawThread>(THREADS)) {
     const isWhole = yield* succeeds(verifiedThread(session, row.thread_id, row));
     const seq = isWhole ? yield* newestOf(session, row.thread, row.thread_id) : undefined;
     if (seq !== undefined && seq <= row.seq) continue;
     yield* session.run(DELETE, row.thread);
     if (seq !== undefined) yield* insertThread(session, { ...THREAD_ROWS.unverified(undefined, row), seq });
-    else ids.set(row.thread, row.thread_id);
+    else {
+      ids.set(row.thread, row.thread_id);
+      damaged.set(row.thread, row);
+    }
   }
   for (const [thread] of yield* session.rows<[number]>(NUMBERS)) {
     let id = ids.get(thread);
@@ -76,7 +81,9 @@ export function* repairThreads(session: Session, createdAt: string): Program<Rep
     const epoch = (yield* session.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
     const [seq, prunedSeq] = [yield* newestOf(session, thread, id), firstSeq(thread)];
     const counts = (yield* countedRows(session, { thread, threadId: id })) ?? NO_ROWS;
-    yield* insertThread(session, { ...newThread(session, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts });
+    const movedTo = whereTo(damaged.get(thread));
+    const fields = { seq, epoch, prunedSeq, unswept: 1, ...counts, movedTo };
+    yield* insertThread(session, { ...newThread(session, thread, id, createdAt), ...fields });
     rebuilt.set(thread, id);
   }
   const why = "it is damaged, and the thread has no other row from which it could be made again";
@@ -93,6 +100,12 @@ function* released(session: Session): Program<Map<number, string>> {
     yield* sayWhere(session, key, undefined);
   }
   return moving;
+}
+
+/** Where a thread moves to by its damaged row. It may be there already, and nothing else tells. */
+function whereTo(row: RawThread | undefined): string | undefined {
+  const movedTo = row?.moved_to ?? undefined;
+  return movedTo !== undefined && movedToOf(movedTo).id !== "" ? movedTo : undefined;
 }
 
 function* newestOf(session: Session, thread: number, threadId: string): Program<number> {
