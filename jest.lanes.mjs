@@ -51,6 +51,7 @@ export const POSTGRES_SUITES = [
   "retention/{keep-tasks,retention,tombstones}",
   "rewind/*",
   "runner/drift-effects",
+  "store/put-again",
   "runner/fingerprint-drift",
   "runner/{lives.property,recover}",
   "runner/requirements-*",
