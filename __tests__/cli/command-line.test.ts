@@ -493,6 +493,17 @@ describe("conventions", () => {
       ["threads", "--database=postgresql://u:secret@h/db"],
       ["status", "postgresql://u:secret@h/db", "--db", path0],
       ["threads", "--db", "postgresql://u:secret@127.0.0.1:1,127.0.0.1:2/db"],
+      ["postgres//u:secret@127.0.0.1/x"],
+      ["threads", "--db", "postgres//u:secret@127.0.0.1/x"],
+      ["web", "--db", " postgresql://u:secret@127.0.0.1:1/x"],
+      ["import", path0, "--db", "postgres//u:secret@127.0.0.1/x"],
+      ["import-official", path0, "--db", "postgres//u:secret@127.0.0.1/x"],
+      ["move", path0, "postgres//u:secret@127.0.0.1/x"],
+      ["move", path0, " postgresql://u:secret@127.0.0.1/x"],
+      ["move", path0, "'postgresql://u:secret@127.0.0.1/x'"],
+      ["backup", "postgres//u:secret@127.0.0.1/x", "--db", path0],
+      ["export", "finished", "postgres//u:secret@127.0.0.1/x", "--db", path0],
+      ["salvage", "postgres//u:secret@127.0.0.1/x", "--db", path0],
     ];
     for (const args of wrong) {
       const { stdout, stderr, code } = await told([process.execPath, program, ...args], { env: { TURNS_DB: "u:secret@h/db" } });

@@ -160,6 +160,10 @@ describe("places with a password", () => {
     ["socket:/var/run?db=a&password=secret", "socket:/var/run?db=a"],
     ["socket://u:secret@/var/run?db=a", "socket://u@/var/run?db=a"],
     ["host=h password=secret user=u", "host=h user=u"],
+    ["postgres//u:secret@h/db", "postgres//u@h/db"],
+    ["//u:secret@h/db", "//u@h/db"],
+    [" postgresql://u:secret@h/db", " postgresql://u@h/db"],
+    ["'postgresql://u:secret@h/db'", "'postgresql://u@h/db'"],
   ])("S10.1 %s is shown as %s", (place, shown) => {
     expect(withoutPassword(place).replaceAll(/ +/g, " ")).toBe(shown);
     expect(withoutPasswords(`There is no ${JSON.stringify(place)}.`)).not.toContain(

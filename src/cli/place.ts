@@ -22,12 +22,22 @@ export function isPlace(text: string): boolean {
   return isUrl(text) || FILES.test(text) || (text.includes("/") && existsSync(text));
 }
 
-/** `scheme://user:password@`. The scheme may be mistyped or missing, and the password may have any character. */
-const CREDENTIALS = /^((?:[a-z][\w+.-]*:)?\/*[^:@/]*):(?!\/\/)[^]*@/i;
+/** `scheme://user:password@`. The scheme may be mistyped, quoted or missing, and the password may have any character. */
+const CREDENTIALS = /^([\s"'`]*(?:[a-z][\w+.-]*:)?[^:@]*):(?!\/\/)[^]*@/i;
 /** As a parameter of a URL, or as libpq's keyword. */
 const PASSWORD = /([?&\s]|^)(?:(?:ssl)?pass(?:word)?\s*=\s*(?:'[^']*'|[^&\s]*)&?)+/gi;
 /** A host's port, so that an @ behind it belongs to a parameter. */
 const PORT = /:\d+(?:\/[^:?]*)?$/;
+
+/** What a path surely begins with. */
+const PATH = /^(?:\.{0,2}\/(?!\/)|[a-z]:[\\/])/i;
+/** How a URL begins, also one with a leading space, in quotes, or without its colon. A drive's letter is no scheme. */
+const LIKE_URL = /^[\s"'`]*(?:[a-z][\w+.-]+:|postgres\w*\/\/)/i;
+
+/** Whether a place that isn't there looks like a mistyped URL, so that no file is created under that name. */
+export function isLikeUrl(place: string): boolean {
+  return LIKE_URL.test(place) || (!PATH.test(place) && CREDENTIALS.test(place));
+}
 
 /** Where a database is, as it may be shown: without a password, also if it's mistyped. */
 export function withoutPassword(place: string): string {
@@ -42,7 +52,7 @@ export function withoutPassword(place: string): string {
 
 /** A text with places in it, as it may be shown. */
 export function withoutPasswords(text: string): string {
-  return text.replaceAll(/(?:[a-z][\w+.-]*:\/\/|socket:|postgres\w*:)[^\s"'`]+/gi, withoutPassword);
+  return text.replaceAll(/(?:[a-z][\w+.-]*:?\/\/|socket:|postgres\w*:)[^\s"'`]+/gi, withoutPassword);
 }
 
 const { npm_lifecycle_event: event, npm_lifecycle_script: script = "" } = process.env;

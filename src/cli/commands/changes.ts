@@ -13,6 +13,7 @@ import type { FinishRequest, RewindReport } from "../../rewind/plan";
 import type { Rewind } from "../../rewind/rewinds";
 import type { RewindCounts } from "../../store/store";
 import { type CommandSpec, command, duration, whole } from "../command";
+import { fileOf } from "../database";
 import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
 import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
@@ -20,7 +21,7 @@ import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
 import { takeBackCommand, takeBackOf } from "../../inspection/rewinds";
 import { turns } from "../../inspection/words";
-import { toCopy, withCommands } from "../place";
+import { isUrl, toCopy, withCommands } from "../place";
 import { brief, bytes, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
 
@@ -499,7 +500,8 @@ export const BACKUP = command<{ overwrite?: boolean; verify?: boolean }>({
     ["--no-verify", "don't verify the copy: for a damaged file, which is copied as it is"],
   ],
   run: async (saver, [out = ""], { overwrite = false, verify = true }) => {
-    const { path, bytes: size, pages, verified } = await saver.backup(out, { overwrite, verify });
+    if (isUrl(out)) throw new UsageError("A backup goes to a file.", "To move threads to a server: turns move SRC DST.");
+    const { path, bytes: size, pages, verified } = await saver.backup(fileOf(out), { overwrite, verify });
     const data = { path, bytes: size, pages, verified: verified?.ok ?? null };
     return {
       data,

@@ -485,6 +485,7 @@ export const IMPORT_OFFICIAL = ownCommand<OfficialOptions>({
   runAlone: async ([src = "", ...threads], options) => {
     const { fromSchema = "public", skipExisting = false, skipUnreadable = false, verify = true, wholeNumbers = false } = options;
     const place = await located(options);
+    if (!isUrl(place)) fileOf(place);
     const { officialThreads, wholeNumberId } = await import("../../import/import-official");
     const found = await officialThreads(isUrl(src) ? { url: src, schema: fromSchema } : fileOf(src), threads);
     const plan = { from: withoutPassword(src), ...found, to: withoutPassword(place) };

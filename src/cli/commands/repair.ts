@@ -31,7 +31,7 @@ export const SALVAGE = ownCommand<{ ignoreWal?: boolean }>({
     const { encryption } = placeOf(options);
     const { salvage } = await import("../../maintenance");
     const wal = ignoreWal ? "ignore" : "use";
-    const { rescued, ...rest } = await salvage(fileOf(place), out, { wal, ...(encryption !== undefined && { encryption }) });
+    const { rescued, ...rest } = await salvage(fileOf(place), fileOf(out), { wal, ...(encryption !== undefined && { encryption }) });
     const data = { ...rest, rescued: { ...rescued } };
     return { data, text: (look) => salvagedText(data, look), exit: data.ok ? DONE : FOUND };
   },
