@@ -1,6 +1,7 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
 import { listed } from "../inspection/words";
-import { foreignTables, withCommands } from "./place";
+import { movedMessage } from "../inspection/moving";
+import { foreignTables, ownPlace, PROGRAM, withCommands } from "./place";
 import { plural, word } from "./text";
 
 /** Exit codes; docs/command-line.md lists them. */
@@ -101,6 +102,7 @@ function plainMessage(error: unknown): string {
     return `${error.message} Here: add --despite-undone. [${error.code}]`;
   if (error.code === "BACKUP_TARGET_EXISTS" && there !== undefined && there === path)
     return `${error.message} Here: add --overwrite, or give another path. [${error.code}]`;
+  if (error.code === "THREAD_MOVED") return `${movedMessage(error.data, ownPlace() ?? "SRC", PROGRAM)} [${error.code}]`;
   const remedy = isPlaintext(error) ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file." : REMEDIES[error.code];
   return `${error.message}${remedy === undefined ? "" : ` Here: ${remedy}`} [${error.code}]`;
 }

@@ -74,9 +74,16 @@ export function startOn({ db, schema, keyFile }: DatabaseOptions): string {
 let start = PROGRAM;
 let given: readonly string[] = [];
 let lacksPassword = false;
+let own: string | undefined;
+
+/** The database that this program was started on, as it may be shown; undefined if nobody named it. */
+export function ownPlace(): string | undefined {
+  return own;
+}
 
 export function startedWith(args: readonly string[], options: DatabaseOptions): void {
   [start, given] = [startOn(options), args];
+  own = options.db === undefined ? undefined : withoutPassword(options.db);
   lacksPassword = options.db !== undefined && isUrl(options.db) && withoutPassword(options.db) !== options.db;
 }
 
@@ -87,7 +94,9 @@ export function toCopy(command: string): string {
 
 /** A sentence of ours with commands in it. */
 export function withCommands(text: string): string {
-  return text.replaceAll(/(?<=^|[.:;] |, and )turns(?= (?!import)[a-z][a-z-]*(?:[ ,;]|\.?$))/g, () => start);
+  return text.replaceAll(/(?<=^|[.:;] |, and )turns(?= (?!import)[a-z][a-z-]*(?:[ ,;]|\.?$))(?: move (?=[^ ,;]))?/g, (found) =>
+    startedAs(start, found),
+  );
 }
 
 /** This command again, for what comes behind a cursor. */

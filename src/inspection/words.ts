@@ -67,8 +67,10 @@ function escaped(character: string): string {
 
 /** A command of `turns`, begun as the program was started here: with the database. */
 export function startedAs(start: string, command: string): string {
+  // `move` names both databases itself.
+  const own = command.startsWith("turns move ") ? (/^(?:npx )?turns/.exec(start)?.[0] ?? start) : start;
   // As a text, the start could hold what `replace` takes for a pattern: `$'`.
-  return command.replace(/^turns(?= |$)/, () => start);
+  return command.replace(/^turns(?= |$)/, () => own);
 }
 
 /** An option with its value, in a command to copy. Only behind `=` can a value begin with a dash. */

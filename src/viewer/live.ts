@@ -74,7 +74,7 @@ export async function tellLive(response: ServerResponse, request: LiveRequest): 
     running = now;
   };
   const problem = async (error: unknown): Promise<void> => {
-    const { code, message } = failureOf(error).body.error;
+    const { code, message } = failureOf(error, internalsOf(saver).store.name).body.error;
     await wire.send({ type: "problem", code, message, gone: error instanceof HttpError });
     abort();
   };

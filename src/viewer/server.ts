@@ -151,7 +151,7 @@ async function handle(parts: Parts, request: IncomingMessage, response: ServerRe
     // Who has gone in the middle of a body needs no answer.
     if (!isTold && !request.errored) parts.context.report("a request failed", error);
     if (response.headersSent) response.destroy();
-    else fail(request, response, error);
+    else fail(request, response, error, internalsOf(parts.context.saver).store.name);
   } finally {
     parts.closing.signal.removeEventListener("abort", leave);
   }
@@ -305,8 +305,8 @@ function sendJson(response: ServerResponse, status: number, body: object): void 
 }
 
 /** A person who opens the address in a browser gets a sentence, a program JSON. */
-function fail(request: IncomingMessage, response: ServerResponse, error: unknown): void {
-  const { status, body } = failureOf(error);
+function fail(request: IncomingMessage, response: ServerResponse, error: unknown, database: string): void {
+  const { status, body } = failureOf(error, database);
   // The rest of a body that nobody reads.
   if (status === 413) response.setHeader("Connection", "close");
   if (request.url?.startsWith("/api/") === true) return sendJson(response, status, body);

@@ -3,6 +3,7 @@ import type { BaseTurnSaver } from "../../base-saver";
 import type { EffectDetails, EffectResolution } from "../../effects/effects";
 import { type Refusal, rewindRefusal } from "../../inspection/refusal";
 import { internalsOf } from "../../internals";
+import { movingRefusal } from "../../inspection/moving";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
 import { titled } from "../../inspection/effects";
@@ -82,7 +83,7 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     const [effect = { ...effectLine(details), title: details.name }] = await titled(saver, [effectLine(details)]);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
-      refused: settledAlready(details, outcome),
+      refused: (await movingRefusal(saver, effect.threadId)) ?? settledAlready(details, outcome),
       plan: { effect, resolution },
       planText: (look) =>
         [
@@ -197,12 +198,13 @@ export const REWIND = command<RewindOptions>({
       plan,
       planText,
       refused:
-        plan.refusedCode === null
+        (await movingRefusal(saver, threadId)) ??
+        (plan.refusedCode === null
           ? null
           : {
               code: plan.refusedCode,
               message: rewindRefusal(plan.refusedCode, threadId, plan.effects) ?? plan.refused ?? "",
-            },
+            }),
       act: async () => {
         const report = await (to === undefined
           ? finished(rewinder, { threadId, allowUncompensated })
@@ -335,8 +337,10 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
   ],
   run: async (saver, [thread = "", name = ""], { at, remove = false, ...options }) => {
     const threadId = await threadNamed(saver, thread);
+    const refused = await movingRefusal(saver, threadId);
     if (remove) {
       return planned(options, {
+        refused,
         plan: { threadId, name, remove },
         planText: () => `The name ${oneLine(name)} would be removed. Its checkpoint stays.`,
         act: async () => {
@@ -347,6 +351,7 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
     }
     const { checkpointId } = await checkpointNamed(saver, threadId, at);
     return planned(options, {
+      refused,
       plan: { threadId, name, checkpointId },
       planText: () => `Checkpoint ${checkpointId} would be named ${oneLine(name)}.`,
       act: async () => {
@@ -376,7 +381,7 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
     const whole = `"${thread}" is the beginning of thread ${threadId}.`;
     if (options.yes === true && isShort) throw new UsageError(whole, GIVE_WHOLE);
     return planned(options, {
-      refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : null,
+      refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : await movingRefusal(saver, threadId),
       plan: { threadId, final, checkpoints, turns, tasks },
       planText: () =>
         `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.`,
@@ -453,6 +458,7 @@ export const PRUNE = command<PruneOptions>({
     const plan = failuresAsText(await saver.prune({ ...request, dryRun: true }));
     return planned(options, {
       plan,
+      refused: threadId === undefined ? null : await movingRefusal(saver, threadId),
       planText: () => `${prunedText(plan)} would be removed. That can't be taken back.`,
       act: async () => {
         const report = failuresAsText(await interruptible((signal) => saver.prune({ ...request, signal })));
