@@ -51,7 +51,8 @@ export function inBrief(value: unknown, most = 160): string {
  * as bash and zsh read it.
  */
 export function shellWord(text: string): string {
-  if (/^[\w./:@%+=-][\w./:@%+=#-]*$/.test(text)) return text;
+  // zsh expands a word that begins with `=`.
+  if (/^[\w./:@%+-][\w./:@%+=#-]*$/.test(text)) return text;
   if (text.search(UNSHOWN) < 0) return `'${text.replaceAll("'", "'\\''")}'`;
   const quoted = text.replaceAll(/[\\']/g, (character) => `\\${character}`);
   return `$'${quoted.replaceAll(UNSHOWN, escaped)}'`;
@@ -60,9 +61,9 @@ export function shellWord(text: string): string {
 /** Also spaces that a line loses when several become one. */
 const UNSHOWN = /[\p{Cc}\p{Cf}\u2028\u2029]|[^\S ]|^ | (?= )| $/gu;
 
+/** As bytes: bash takes a code point for one only if its locale has it. */
 function escaped(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  return [...Buffer.from(character)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
 }
 
 /** A command of `turns`, begun as the program was started here: with the database. */
