@@ -113,6 +113,8 @@ describe("commands to paste", () => {
     startedWith([], { db: "postgresql://u:secret@h/db" });
     expect(passwordNote(`next\n  ${toCopy(turns("inbox"))}`)).toContain(note);
     expect(passwordNote("Nobody waits for an answer.")).toBe("");
+    startedWith(["move", "a.db", "postgresql://u:secret@h/db"], {});
+    expect(passwordNote("Take it back: turns move postgresql://u@h/db a.db --yes")).toContain(note);
     for (const db of ["postgresql://u@h/db", "agent.db"]) {
       startedWith([], { db });
       expect(passwordNote(toCopy(turns("inbox")))).toBe("");

@@ -19,6 +19,7 @@ export function isUrl(place: string): boolean {
 
 /** Whether an argument names a database, and not a command. */
 export function isPlace(text: string): boolean {
+  if (text.startsWith("-")) return false;
   return isUrl(text) || FILES.test(text) || (text.includes("/") && existsSync(text));
 }
 
@@ -73,7 +74,8 @@ export function startOn({ db, schema, keyFile }: DatabaseOptions): string {
 /** How this program was started: every command that it prints begins so. */
 let start = PROGRAM;
 let given: readonly string[] = [];
-let lacksPassword = false;
+/** Servers in commands that have no password here, unlike what was given. */
+let stripped: readonly string[] = [];
 let own: string | undefined;
 
 /** The database that this program was started on, as it may be shown; undefined if nobody named it. */
@@ -84,7 +86,8 @@ export function ownPlace(): string | undefined {
 export function startedWith(args: readonly string[], options: DatabaseOptions): void {
   [start, given] = [startOn(options), args];
   own = options.db === undefined ? undefined : withoutPassword(options.db);
-  lacksPassword = options.db !== undefined && isUrl(options.db) && withoutPassword(options.db) !== options.db;
+  const places = [options.db ?? "", ...args].filter(isUrl);
+  stripped = places.map(withoutPassword).filter((shown) => !places.includes(shown));
 }
 
 /** A command to copy, which names the database as this one did. */
@@ -112,7 +115,9 @@ export function moreWith(cursor: string | number): string {
 
 /** What a text with commands lacks: they have no password. */
 export function passwordNote(text: string): string {
-  return lacksPassword && text.includes(start) ? "\n\nThe commands need your password: set PGPASSWORD." : "";
+  return stripped.some((place) => text.split("\n").some((line) => /\bturns /.test(line) && line.includes(shellWord(place))))
+    ? "\n\nThe commands need your password: set PGPASSWORD."
+    : "";
 }
 
 /** How a file begins. */

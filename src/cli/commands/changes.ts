@@ -83,7 +83,8 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     const [effect = { ...effectLine(details), title: details.name }] = await titled(saver, [effectLine(details)]);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
-      refused: (await movingRefusal(saver, effect.threadId)) ?? settledAlready(details, outcome),
+      refused:
+        (await movingRefusal(saver, effect.threadId)) ?? settledAlready(details, outcome, await lacksResult(saver, details)),
       plan: { effect, resolution },
       planText: (look) =>
         [
@@ -107,14 +108,21 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
   },
 });
 
-/** Why it can't be settled so, as far as that is sure: a result that wasn't saved can be given later. */
-function settledAlready({ status, undoStatus, result }: EffectDetails, outcome: (typeof OUTCOMES)[number]): Refusal | null {
+/** Whether it is done, and what its function returned couldn't be saved: that can be given later. */
+async function lacksResult(saver: BaseTurnSaver, { id, status, result }: EffectDetails): Promise<boolean> {
+  if (status !== "done" || result !== undefined) return false;
+  return (await internalsOf(saver).store.getEffect(id))?.outcome?.includes('"unsaved"') === true;
+}
+
+/** Why it can't be settled so. */
+function settledAlready(
+  { status, undoStatus }: EffectDetails,
+  outcome: (typeof OUTCOMES)[number],
+  isLacking: boolean,
+): Refusal | null {
   const why = outcome.startsWith("undo-")
     ? (undoStatus === undefined || undoStatus === "done") && "its undo isn't"
-    : outcome !== "history" &&
-      status !== "in-doubt" &&
-      (outcome === "not-done" || status !== "done" || result !== undefined) &&
-      `it is ${status}`;
+    : outcome !== "history" && status !== "in-doubt" && (outcome === "not-done" || !isLacking) && `it is ${status}`;
   return why === false ? null : { code: "EFFECT_NOT_IN_DOUBT", message: `It isn't in doubt: ${why}.` };
 }
 
