@@ -499,6 +499,7 @@ describe("conventions", () => {
       [["grep", "("], 2, "-F"],
       [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
       [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
+      [["status", "-dash"], 2, "turns status -- -ID"],
       [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
       [["take-back", "nope"], 1, " rewinds THREAD lists"],
     ];

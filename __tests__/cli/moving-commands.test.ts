@@ -6,6 +6,7 @@ import Database from "better-sqlite3";
 import { TurnSaver as SqliteSaver } from "../../src/index";
 import { fillOfficial } from "../import/imp-world";
 import { childProgram } from "../support/child-program";
+import { timelineOf } from "../../src/inspection/timeline";
 import { openSaver, ON_POSTGRES, schemaAt } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
@@ -356,6 +357,30 @@ describe("a move that was interrupted", () => {
     expect(other.stderr).toContain(`turns move ${to} ${from} t --yes`);
   });
 });
+
+test("S10.1 of a thread that was moved after a crash, the process that is gone is the run's, and settling an effect changes no time", async () => {
+  const [from, to] = [tempFile(), tempFile()];
+  const child = [...childProgram(path.join(__dirname, "cli-world.ts")), "dies", from];
+  const killed = spawnSync(process.execPath, child, { env: { ...process.env, NODE_OPTIONS: "" } });
+  expect(killed.signal).toBe("SIGKILL");
+  const schemas = ON_POSTGRES ? ["--schema", schemaAt(from), "--to-schema", schemaAt(to)] : [];
+  await json("move", [at(from)[0] ?? "", at(to)[0] ?? "", "killed", ...schemas, "--yes"]);
+  const course = async (): Promise<any> => {
+    const saver = openSaver(to);
+    const timeline = await timelineOf(saver, "killed");
+    await (saver.close() as unknown);
+    return timeline;
+  };
+  const before = await course();
+  const { effects } = await json("effects", ["killed", ...db(to)]);
+  const dead = before.tasks[0].deaths.map(({ pid }: { pid: number | null }) => pid);
+  expect(dead.filter((pid: number | null) => pid !== null && pid !== killed.pid)).toEqual([]);
+  const { stdout } = await turns(["status", "killed", ...db(to), "--table"]);
+  expect(/Process (\d+) /.exec(stdout)?.[1] ?? String(killed.pid)).toBe(String(killed.pid));
+  await json("effect resolve", [effects[0].id, "not-done", ...db(to), "--yes"]);
+  const after = await course();
+  expect([after.to, after.tasks[0].words]).toEqual([before.to, before.tasks[0].words]);
+}, 300_000);
 
 /** Whether a file has a thread by now. */
 function hasThread(file: string): boolean {

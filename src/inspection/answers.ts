@@ -66,7 +66,11 @@ export async function answersOf(
   const task = (await store.listTasks(threadId)).find((row) => row.taskId === taskId);
   const rows = task === undefined ? [] : await store.listEffects({ threadId, afterSeq: task.seq - 1, limit: MOST_EFFECTS });
   const effects = rows.map((row) => toPublicEffect(row)).filter((effect) => effect.taskId === taskId);
-  const gone = (await store.listRuns(threadId)).filter((run) => !isAlive(run)).map(({ pid, host }) => ({ pid, host }));
+  const last = report.inFlight.reduce((newest, { since }) => (since > newest ? since : newest), "");
+  // A run that began later is of somebody else: a move, or a rewind.
+  const gone = (await store.listRuns(threadId))
+    .filter((run) => !isAlive(run) && run.startedAt <= last)
+    .map(({ pid, host }) => ({ pid, host }));
   const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone };
   const { did, runs, inFlight, rewind, moving } = report;
   const starts = [...runs, ...inFlight, ...(moving === null ? [] : [moving])].map(({ since }) => since);
@@ -92,8 +96,10 @@ function didSentence({ state, did, taskId }: ThreadReport, { effects, isCut }: F
     effects.filter(({ status }) => status === "done").map(({ name }) => name),
     isCut,
   );
+  const undone = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus === "done").length;
+  const since = undone === 0 ? "" : ` (${undone.toLocaleString("en-US")} of these ${undone === 1 ? "was" : "were"} undone since)`;
   const ran = times(completed.map(({ node }) => nodeName(node)));
-  const now = called.length > 0 ? `called ${listed(called)}` : ran.length > 0 ? `ran ${listed(ran)}` : "";
+  const now = called.length > 0 ? `called ${listed(called)}${since}` : ran.length > 0 ? `ran ${listed(ran)}` : "";
   const before = isOver ? tasks : tasks - 1;
   const finished = before > 0 ? `Finished ${before === 1 && isOver ? "its task" : plural(before, "task")}` : "";
   const then = isOver && called.length === 0 ? "" : now;

@@ -169,7 +169,9 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   const asset = Object.hasOwn(FILES, pathname) ? FILES[pathname] : undefined;
   if (pathname === "/") response.setHeader("Link", preloads(query));
   if (asset !== undefined) return sendFile(request, response, path.join(folder, asset[0]), asset[1]);
-  parts.file.refuseOther();
+  // A browser can't read why a stream was refused: there it's told as an event.
+  const isTold = pathname === "/api/live" && request.headers.accept?.includes("text/event-stream") === true;
+  if (!isTold) parts.file.refuseOther();
   if (pathname === "/api/live") {
     response.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8" });
     const after = request.headers["last-event-id"] ?? query.get("after") ?? undefined;

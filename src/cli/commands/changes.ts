@@ -316,13 +316,17 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
       planText: () => `The rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} would be taken back.${stay}`,
       refused:
         undone > 0 && !despiteUndone && refused === null
-          ? { code: "REWIND_CONFLICT", message: "It undid effects. To take it back without them, add --despite-undone." }
+          ? {
+              code: "REWIND_CONFLICT",
+              message: `It undid effects. To take it back without them: ${takeBackCommand(rewindId, undone)}`,
+            }
           : refused,
       act: async () => {
         const restored = await saver.rewinds.takeBack(rewindId, { despiteUndone });
         return {
           report: { rewindId, restored },
-          text: () => `Restored: ${plural(restored.checkpoints, "checkpoint")} and ${plural(restored.turns, "turn")}.`,
+          text: () =>
+            `Restored: ${plural(restored.checkpoints, "checkpoint")} and ${plural(restored.turns, "turn")}.${stay}${stay === "" ? "" : ` ${toCopy(turns("effects", [threadId]))} lists them.`}`,
         };
       },
     });
