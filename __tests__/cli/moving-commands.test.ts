@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { TurnSaver as SqliteSaver } from "../../src/index";
 import { fillOfficial } from "../import/imp-world";
 import { childProgram } from "../support/child-program";
-import { timelineOf } from "../../src/inspection/timeline";
+import { timelineOf } from "../../src/testing-internal";
 import { openSaver, ON_POSTGRES, schemaAt } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";

@@ -183,7 +183,7 @@ describe("a graph that --graph names", () => {
   test("S10.1 printed commands can be pasted: ids are quoted for a shell, and can't do anything to the terminal", async () => {
     const place = await world();
     const [failed, waiting] = ["x; touch p\u001b[2J", "w; touch p"];
-    const quoted = String.raw`$'x; touch p\u001b[2J'`;
+    const quoted = String.raw`$'x; touch p\x1b[2J'`;
     const start = startOn(ON_POSTGRES ? { db: process.env["TURNS_PG_URL"] ?? "", schema: schemaAt(place) } : { db: place });
     const saver = openSaver(place);
     await saver.copyThread("waiting", waiting);
