@@ -130,6 +130,7 @@ export type { OpenQuestion, Standing, ThreadState } from "./inspection/standing"
 export { THREAD_STATES } from "./inspection/standing";
 export type { BlameList, StateAt, StateDifference } from "./inspection/states";
 export { reportOf, type ThreadReport, verdictWords } from "./inspection/status";
+export { timelineOf } from "./inspection/timeline";
 export { answersOf, rewindSentence } from "./inspection/answers";
 export type { Overview, ThreadList } from "./inspection/threads";
 export type { Sizes, ThreadChannels, TokenTotals } from "./inspection/totals";

@@ -1,11 +1,11 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import Database from "better-sqlite3";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
-import { defineEffect } from "langgraph-checkpoint-turns";
+import { defineEffect, effect } from "langgraph-checkpoint-turns";
 import { childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
@@ -301,6 +301,37 @@ describe("each command", () => {
     expect(await shown(["effect", "resolve", id, "not-done"], 80)).not.toContain("--result");
   });
 
+  test("S10.1 what is settled already is refused by the plan, too; a result that couldn't be saved can be given later", async () => {
+    const saver = openSaver(tempFile());
+    const node = async (): Promise<object> => {
+      await effect("nothing", () => undefined);
+      await effect("unsaved", () => ({ f: () => 1 })).catch(() => undefined);
+      return {};
+    };
+    const built = new StateGraph(Annotation.Root({ a: Annotation<number> })).addNode("only", node).addEdge(START, "only");
+    const run = saver.attach(built.addEdge("only", END).compile({ checkpointer: saver }));
+    await run.invoke({ a: 1 }, { configurable: { thread_id: "t" } }).catch(() => undefined);
+    const resolve = CHANGES.find(({ name }) => name === "effect resolve");
+    const refusals: unknown[] = [];
+    for (const { id, name, status } of await saver.effects.list("t")) {
+      const answer = (await resolve?.run(saver, [id, "done"], {})) as { data: { refused: { code: string } | null } };
+      refusals.push([name, status, answer.data.refused?.code ?? null]);
+    }
+    expect(refusals).toEqual([
+      ["nothing", "done", "EFFECT_NOT_IN_DOUBT"],
+      ["unsaved", "done", null],
+    ]);
+    await (saver.close() as unknown);
+  });
+
+  testOfFiles("S10.1 a backup leaves nothing beside it; the place of an option is no database", async () => {
+    const out = tempFile("bk.db");
+    expect(await turns(["backup", out])).toMatchObject({ code: 0 });
+    expect(readdirSync(path.dirname(out)).filter((name) => name.startsWith("bk.db"))).toEqual(["bk.db"]);
+    const asked = await told([process.execPath, program, `--db=${path0}`, "threads", "--json"]);
+    expect(asked).toMatchObject({ code: 0, stderr: "" });
+  });
+
   test("S10.1 an effect's key is told in one line that does nothing to a terminal, no matter what it is", async () => {
     const saver = openSaver(tempFile());
     await makeThreads(saver);
@@ -468,6 +499,7 @@ describe("conventions", () => {
       [["grep", "("], 2, "-F"],
       [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
       [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
+      [["status", "-dash"], 2, "turns status -- -ID"],
       [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
       [["take-back", "nope"], 1, " rewinds THREAD lists"],
     ];
@@ -493,6 +525,17 @@ describe("conventions", () => {
       ["threads", "--database=postgresql://u:secret@h/db"],
       ["status", "postgresql://u:secret@h/db", "--db", path0],
       ["threads", "--db", "postgresql://u:secret@127.0.0.1:1,127.0.0.1:2/db"],
+      ["postgres//u:secret@127.0.0.1/x"],
+      ["threads", "--db", "postgres//u:secret@127.0.0.1/x"],
+      ["web", "--db", " postgresql://u:secret@127.0.0.1:1/x"],
+      ["import", path0, "--db", "postgres//u:secret@127.0.0.1/x"],
+      ["import-official", path0, "--db", "postgres//u:secret@127.0.0.1/x"],
+      ["move", path0, "postgres//u:secret@127.0.0.1/x"],
+      ["move", path0, " postgresql://u:secret@127.0.0.1/x"],
+      ["move", path0, "'postgresql://u:secret@127.0.0.1/x'"],
+      ["backup", "postgres//u:secret@127.0.0.1/x", "--db", path0],
+      ["export", "finished", "postgres//u:secret@127.0.0.1/x", "--db", path0],
+      ["salvage", "postgres//u:secret@127.0.0.1/x", "--db", path0],
     ];
     for (const args of wrong) {
       const { stdout, stderr, code } = await told([process.execPath, program, ...args], { env: { TURNS_DB: "u:secret@h/db" } });

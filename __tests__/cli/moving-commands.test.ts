@@ -5,6 +5,8 @@ import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { TurnSaver as SqliteSaver } from "../../src/index";
 import { fillOfficial } from "../import/imp-world";
+import { childProgram } from "../support/child-program";
+import { timelineOf } from "../../src/testing-internal";
 import { openSaver, ON_POSTGRES, schemaAt } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
@@ -287,6 +289,98 @@ describe("move", () => {
     expect(await json("verify", ["--db", to])).toMatchObject({ ok: true, threads: 153 });
   });
 });
+
+/** Copies thread "waiting" to "t", and kills a process that moves it at a failpoint. */
+async function interrupted(point: string): Promise<[from: string, to: string]> {
+  const [from, to] = [await filled(), tempFile()];
+  const saver = openSaver(from);
+  await saver.copyThread("waiting", "t");
+  await (saver.close() as unknown);
+  const kind = ON_POSTGRES ? "schema" : "file";
+  const child = [...childProgram(path.join(__dirname, "../moving/move-child.ts")), kind, from, kind, to, point];
+  const killed = spawnSync(process.execPath, child, { env: { ...process.env, NODE_OPTIONS: "" } });
+  expect(killed.signal).toBe("SIGKILL");
+  return [from, to];
+}
+
+describe("a move that was interrupted", () => {
+  testOfFiles(
+    "S10.1 is told by status, threads and doctor with the command that finishes it, and plans are refused",
+    async () => {
+      const [from, to] = await interrupted("move-hold.after");
+      const finish = `turns move ${from} ${to} t --yes`;
+      const status = await json("status", ["t", ...db(from)], 4);
+      expect(status).toMatchObject({ moving: { to, command: finish }, resume: { can: "person" } });
+      const told = await turns(["status", "t", ...db(from), "--table"], { env: { COLUMNS: "600" } });
+      expect(told.stdout).toContain(`A move to ${to}, since `);
+      expect(told.stdout).toContain(`\n  ${finish}\n`);
+      const { threads } = await json("threads", db(from));
+      expect(threads.filter(({ moving }: any) => moving !== null)).toMatchObject([{ threadId: "t", moving: { to } }]);
+      expect((await turns(["threads", ...db(from), "--table"], { env: { COLUMNS: "600" } })).stdout).toContain(`moved to ${to}`);
+      expect((await turns(["doctor", ...db(from), "--table"], { env: { COLUMNS: "600" } })).stdout).toContain(finish);
+      const graph = ["--graph", `${path.join(__dirname, "cli-world.ts")}#asks`];
+      const refused: readonly string[][] = [
+        ["resume", "t", ...graph],
+        ["inbox", "answer", "t", "--value", "1", ...graph],
+        ["rewind", "t", "--to", "only"],
+        ["delete", "t"],
+        ["name", "t", "here"],
+        ["name", "t", "here", "--remove"],
+        ["prune", "t", "--keep-last", "1"],
+      ];
+      for (const args of refused) {
+        const { stdout, stderr } = await turns([...args, ...db(from)]);
+        expect({ args, stderr, plan: JSON.parse(stdout || "{}") }).toMatchObject({
+          ...{ args, stderr: "" },
+          plan: { done: false, refused: { code: "THREAD_MOVED", message: expect.stringContaining(finish) } },
+        });
+      }
+      const reuse = await turns(["reuse", "t", ...db(from), "--table"]);
+      expect(reuse.stdout).toContain(`turns ${to} status t`);
+      expect(reuse.stdout).toMatch(new RegExp(`to ${to}, which began at \\d{4}-`));
+      const reused = await turns(["reuse", "t", ...db(from), "--table", "--yes"]);
+      expect(reused.stdout).toContain(`turns ${to} status t`);
+    },
+  );
+
+  testOfFiles("S10.1 that was published is only to be finished, which the plan of move says", async () => {
+    const [from, to] = await interrupted("move-publish.after");
+    const plan = await json("move", [from, to, "t"], 4);
+    expect(plan).toMatchObject({ plan: { refused: [], published: ["t"] } });
+    expect((await turns(["move", from, to, "t", "--table"])).stdout).toContain("only has to be finished");
+    expect(await json("move", [from, to, "t", "--yes"])).toMatchObject({ done: true, report: { threads: 1 } });
+    const reuse = await turns(["reuse", "t", ...db(from), "--table"]);
+    expect(reuse.stdout).toContain(`was moved to ${to} at `);
+    expect(reuse.stdout).toContain(`turns ${to} status t`);
+    const other = await turns(["status", "t", ...db(from)]);
+    expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining(`turns ${to} status t`) });
+    expect(other.stderr).toContain(`turns move ${to} ${from} t --yes`);
+  });
+});
+
+test("S10.1 of a thread that was moved after a crash, the process that is gone is the run's, and settling an effect changes no time", async () => {
+  const [from, to] = [tempFile(), tempFile()];
+  const child = [...childProgram(path.join(__dirname, "cli-world.ts")), "dies", from];
+  const killed = spawnSync(process.execPath, child, { env: { ...process.env, NODE_OPTIONS: "" } });
+  expect(killed.signal).toBe("SIGKILL");
+  const schemas = ON_POSTGRES ? ["--schema", schemaAt(from), "--to-schema", schemaAt(to)] : [];
+  await json("move", [at(from)[0] ?? "", at(to)[0] ?? "", "killed", ...schemas, "--yes"]);
+  const course = async (): Promise<any> => {
+    const saver = openSaver(to);
+    const timeline = await timelineOf(saver, "killed");
+    await (saver.close() as unknown);
+    return timeline;
+  };
+  const before = await course();
+  const { effects } = await json("effects", ["killed", ...db(to)]);
+  const dead = before.tasks[0].deaths.map(({ pid }: { pid: number | null }) => pid);
+  expect(dead.filter((pid: number | null) => pid !== null && pid !== killed.pid)).toEqual([]);
+  const { stdout } = await turns(["status", "killed", ...db(to), "--table"]);
+  expect(/Process (\d+) /.exec(stdout)?.[1] ?? String(killed.pid)).toBe(String(killed.pid));
+  await json("effect resolve", [effects[0].id, "not-done", ...db(to), "--yes"]);
+  const after = await course();
+  expect([after.to, after.tasks[0].words]).toEqual([before.to, before.tasks[0].words]);
+}, 300_000);
 
 /** Whether a file has a thread by now. */
 function hasThread(file: string): boolean {

@@ -183,7 +183,7 @@ describe("a graph that --graph names", () => {
   test("S10.1 printed commands can be pasted: ids are quoted for a shell, and can't do anything to the terminal", async () => {
     const place = await world();
     const [failed, waiting] = ["x; touch p\u001b[2J", "w; touch p"];
-    const quoted = String.raw`$'x; touch p\u001b[2J'`;
+    const quoted = String.raw`$'x; touch p\x1b[2J'`;
     const start = startOn(ON_POSTGRES ? { db: process.env["TURNS_PG_URL"] ?? "", schema: schemaAt(place) } : { db: place });
     const saver = openSaver(place);
     await saver.copyThread("waiting", waiting);
@@ -418,10 +418,15 @@ describe("a rewind that was begun and isn't finished", () => {
     const { rewindId } = JSON.parse(done.stdout).report;
     const back = await turns(place, "take-back", rewindId, "--table");
     expect(back).toMatchObject({ code: 4, stdout: expect.stringContaining("The 1 effect that it undid stays undone.") });
-    expect(back.stdout).toContain("Refused now: It undid effects. To take it back without them, add --despite-undone.");
+    expect(back.stdout).toMatch(
+      /Refused now: It undid effects\. To take it back without them: turns .*take-back \S+ --despite-undone --yes\n/,
+    );
     const refused = await turns(place, "take-back", rewindId, "--yes");
     expect(refused).toMatchObject({ code: 4, stdout: "", stderr: expect.stringContaining("Here: add --despite-undone.") });
-    expect((await turns(place, "take-back", rewindId, "--despite-undone", "--yes")).code).toBe(0);
+    const taken = await turns(place, "take-back", rewindId, "--despite-undone", "--yes", "--table");
+    expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining(" The 1 effect that it undid stays undone. turns ") });
+    const told = await turns(place, "status", "finished", "--table");
+    expect(told.stdout).toContain("(1 of these was undone since)");
     const rewound = await turns(place, "rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", "--table");
     expect(rewound.stdout).toMatch(
       /\nWhat was undone stays undone\. Take it back: turns .*take-back \S+ --despite-undone --yes\n/,

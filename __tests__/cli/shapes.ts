@@ -46,9 +46,10 @@ const list = z.array;
 
 const state = z.enum(THREAD_STATES as [string, ...string[]]) as z.ZodType<(typeof THREAD_STATES)[number]>;
 const tokens = object({ input: count, output: count, cached: count, reasoning: count });
+const moving = object({ id: text, to: text, since: time, command: text }).nullable();
 const threadLine = object({
   ...{ threadId: text, state, createdAt: time, lastAt: time, checkpoints: count, turns: count, effects: count },
-  ...{ inFlight: list(text), failed: list(text), waiting: count, inDoubt: count },
+  ...{ inFlight: list(text), failed: list(text), waiting: count, inDoubt: count, moving },
 });
 const question = object({ threadId: text, id: maybe, value: json, node: text, nodeTaskId: text, askedAt: time.nullable() });
 const settler = z.enum(["probe", "key", "rewind", "maybe-probe", "person"]);
@@ -121,6 +122,7 @@ export const SHAPES = {
         inFlight: list(object({ node: text, attempt: count, since: time, number: count, taskId: text })),
         ...{ questions: list(question), failures: list(object({ node: text, error })), inDoubt: list(inDoubt) },
         rewind: object({ id: text, toTask: text, since: time }).nullable(),
+        moving,
         did: object({
           tasks: count,
           completed: list(done),
@@ -286,7 +288,7 @@ const stays = { threadId: text, code: text };
 /** Of the commands that take threads from one database to another, and of those that repair. */
 export const MOVING_SHAPES = {
   move: change(
-    object({ from: text, to: text, isNew: z.boolean(), ...moved, refused: list(object(stays)) }),
+    object({ from: text, to: text, isNew: z.boolean(), ...moved, refused: list(object(stays)), published: list(text) }),
     object({ threads: count, rows: count, refused: list(object({ ...stays, message: text })), done: z.boolean() }),
   ),
   export: object({ ...format, threadId: text, path: text, redacted: z.boolean(), rows: count }),
@@ -327,7 +329,10 @@ export const MOVING_SHAPES = {
     object({ keyId: text, resealed: counts, retired: count, done: z.boolean() }),
   ),
   reuse: change(
-    object({ threadId: text, found: z.boolean(), movedAway: z.boolean(), leaving: z.boolean(), final: z.boolean() }),
+    object({
+      ...{ threadId: text, found: z.boolean(), movedAway: z.boolean(), leaving: z.boolean(), final: z.boolean() },
+      movedTo: object({ to: text, since: time }).nullable(),
+    }),
     object({ threadId: text, reused: z.boolean() }),
   ),
 };

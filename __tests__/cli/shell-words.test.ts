@@ -20,9 +20,9 @@ import {
 const HOSTILE = ["x; touch PWNED #", "c\u0003\ntouch PWNED\n#", "a  b", " a ", "it's $'", "\u202egpj.exe", "$(id)", "\\'", "\u001b[201~id\r", "😀\u200d👩", "\u009b31m", "\u2028"]; // prettier-ignore
 
 /** What bash reads. */
-function words(line: string): string[] {
+function words(line: string, locale = "C.UTF-8"): string[] {
   const { stdout, stderr } = spawnSync("bash", ["--norc", "-c", `printf '%s\\0' ${line}`], {
-    env: { ...process.env, LC_ALL: "C.UTF-8", BASH_ENV: "" },
+    env: { ...process.env, LC_ALL: locale, BASH_ENV: "" },
     stdio: ["ignore", "pipe", "pipe"],
   });
   expect(stderr.toString()).toBe("");
@@ -36,12 +36,17 @@ describe("commands to paste", () => {
     fc.assert(
       fc.property(some, (given) => {
         const line = given.map(shellWord).join(" ");
-        expect(words(line)).toEqual(given);
+        for (const locale of ["C", "C.UTF-8"]) expect(words(line, locale)).toEqual(given);
         expect(line).not.toMatch(/[\p{Cc}\p{Cf}\u2028\u2029]/u);
       }),
       { numRuns: 30 },
     );
-    expect(words(HOSTILE.map(shellWord).join(" "))).toEqual(HOSTILE);
+    for (const locale of ["C", "C.UTF-8"]) expect(words(HOSTILE.map(shellWord).join(" "), locale)).toEqual(HOSTILE);
+  });
+
+  test("S10.1 a word that zsh or bash would expand is quoted", () => {
+    for (const word of ["=ls", "~", "~root/a", "*.db", "{a,b}"]) expect(shellWord(word)).toBe(`'${word}'`);
+    expect(shellWord("a\u200d1")).toBe("$'a\\xe2\\x80\\x8d1'");
   });
 
   test("S10.1 a database whose name holds $ stays as it is, and so does the command behind it", () => {
@@ -108,6 +113,8 @@ describe("commands to paste", () => {
     startedWith([], { db: "postgresql://u:secret@h/db" });
     expect(passwordNote(`next\n  ${toCopy(turns("inbox"))}`)).toContain(note);
     expect(passwordNote("Nobody waits for an answer.")).toBe("");
+    startedWith(["move", "a.db", "postgresql://u:secret@h/db"], {});
+    expect(passwordNote("Take it back: turns move postgresql://u@h/db a.db --yes")).toContain(note);
     for (const db of ["postgresql://u@h/db", "agent.db"]) {
       startedWith([], { db });
       expect(passwordNote(toCopy(turns("inbox")))).toBe("");
@@ -160,6 +167,10 @@ describe("places with a password", () => {
     ["socket:/var/run?db=a&password=secret", "socket:/var/run?db=a"],
     ["socket://u:secret@/var/run?db=a", "socket://u@/var/run?db=a"],
     ["host=h password=secret user=u", "host=h user=u"],
+    ["postgres//u:secret@h/db", "postgres//u@h/db"],
+    ["//u:secret@h/db", "//u@h/db"],
+    [" postgresql://u:secret@h/db", " postgresql://u@h/db"],
+    ["'postgresql://u:secret@h/db'", "'postgresql://u@h/db'"],
   ])("S10.1 %s is shown as %s", (place, shown) => {
     expect(withoutPassword(place).replaceAll(/ +/g, " ")).toBe(shown);
     expect(withoutPasswords(`There is no ${JSON.stringify(place)}.`)).not.toContain(

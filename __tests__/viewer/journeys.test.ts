@@ -218,6 +218,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     await see(page, "What happened?", "dialog");
     await tabTo(page, /^It happened/);
     await press(page, "Space");
+    await see(page, "If empty, a resume gets no result", "dialog");
     await tabTo(page, /^Its receipt/);
     await page.keyboard.type("no. 5");
     await clean(page);

@@ -156,6 +156,21 @@ describe("an open page, while its thread changes", () => {
     await end();
   });
 
+  onFiles("S10.4 a thread that moves away is told as moved, not as deleted", async () => {
+    const { writer, world, end } = await setup();
+    const listener = new Listener(world);
+    await listener.until(({ type }) => type === "ready");
+    const { moveThread } = await import("../../src/maintenance/index");
+    const target = tempFile();
+    const to = openSaver(target);
+    await moveThread(writer, to, "finished");
+    await (to.close() as unknown);
+    const { change } = await listener.until(({ type, change }) => type === "change" && change.kind === "deleted");
+    expect(change.words).toBe(`the thread was moved to ${target}`);
+    listener.cut();
+    await end();
+  });
+
   onFiles.each([
     ["deleted", "DATABASE_GONE"],
     ["replaced", "DATABASE_REPLACED"],
@@ -170,6 +185,10 @@ describe("an open page, while its thread changes", () => {
       rmSync(place);
     }
     expect(await listener.until(({ type }) => type === "problem")).toMatchObject({ code, gone: true });
+    // A page that is reloaded reads no answer of a stream, only its events.
+    const again = new Listener(world);
+    expect(await again.until(({ type }) => type === "problem")).toMatchObject({ code, gone: true });
+    again.cut();
     for (const route of ["/api/overview", "/api/threads/finished", "/api/live"]) {
       const { status, json } = await world.ask(route);
       expect([status, json.error.code]).toEqual([503, code]);

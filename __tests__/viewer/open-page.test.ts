@@ -99,6 +99,27 @@ describeInBrowser("S10.2 a change whose answer is cut off", () => {
   );
 });
 
+describeInBrowser("S10.2 the dialog of a change", () => {
+  it("S10.2 takes a thread's id as the page shows it: with a space for a line end", async () => {
+    const file = await threads("a");
+    const saver = openSaver(file);
+    const { report } = await import("../../examples/lighthouse/agent");
+    const threadId = "two\nlines   and \u200bmore";
+    for (const day of ["monday", "tuesday"])
+      await report(saver).invoke({ day, messages: [] }, { configurable: { thread_id: threadId, task_id: day } });
+    await (saver.close() as unknown);
+    const served = await turnsWeb(file, "--write");
+    const page = await visit(served);
+    await page.goto(`${served.origin}/?thread=${encodeURIComponent(threadId)}&view=rewind&task=monday`);
+    await page.getByRole("button", { name: "Rewind …" }).focus();
+    await page.keyboard.press("Enter");
+    await page.locator("dialog input[name=confirm]").fill("two lines and ZWSPmore");
+    await page.keyboard.press("Enter");
+    await page.locator("dialog").waitFor({ state: "detached" });
+    await see(page, "Rewound to monday");
+  });
+});
+
 describeInBrowser("S10.2 the dialog of a rewind without a graph", () => {
   it.each([
     ["has no undo", false],

@@ -170,7 +170,11 @@ export class Listener {
   isOver = false;
 
   constructor(world: World, target = "/api/live", lastId?: string) {
-    const headers = { Cookie: world.cookie, ...(lastId !== undefined && { "Last-Event-ID": lastId }) };
+    const headers = {
+      Accept: "text/event-stream",
+      Cookie: world.cookie,
+      ...(lastId !== undefined && { "Last-Event-ID": lastId }),
+    };
     this.#lastId = lastId;
     this.#asked = request({ host: "127.0.0.1", port: world.port, path: target, headers, agent: false }, (response) => {
       this.#response = response;

@@ -6,7 +6,7 @@ import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { EncryptionOption } from "../sealing";
 import { UsageError } from "./exit";
-import { type DatabaseOptions, FILES, isUrl, withoutPassword } from "./place";
+import { type DatabaseOptions, FILES, isLikeUrl, isUrl, withoutPassword } from "./place";
 
 /**
  * Finds and opens the database: `--db`, else TURNS_DB, else DATABASE_URL if our tables are in it, else the only database file of
@@ -79,13 +79,10 @@ export interface PlaceOptions {
   encryption?: EncryptionOption | undefined;
 }
 
-/** What no path begins with: more than a drive's letter. */
-const SCHEME = /^[a-z][\w+.-]+:/i;
-
 /** The path of a file that was named as a path or as `file:…`, which may be relative. @throws {UsageError} */
 export function fileOf(place: string): string {
   if (!place.startsWith("file:")) {
-    if (!SCHEME.test(place) || existsSync(place)) return place;
+    if (!isLikeUrl(place) || existsSync(place)) return place;
     throw new UsageError(
       `${withoutPassword(place)} is neither a file nor a PostgreSQL database.`,
       "Give postgresql://host/database, or a path: ./agent.db.",

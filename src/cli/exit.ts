@@ -1,6 +1,7 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
 import { listed } from "../inspection/words";
-import { foreignTables, withCommands } from "./place";
+import { movedMessage } from "../inspection/moving";
+import { foreignTables, isUrl, ownPlace, PROGRAM, toCopy, withCommands } from "./place";
 import { plural, word } from "./text";
 
 /** Exit codes; docs/command-line.md lists them. */
@@ -58,8 +59,16 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   GRAPH_CHANGED: "turns resume THREAD --graph MODULE with --drift continue, --drift restart or --accept NODES.",
   SCHEMA_OUTDATED: "turns migrate shows what is missing, and turns migrate --yes makes it. turns doctor tells what differs.",
   EFFECT_NOT_FOUND: "turns effects lists those in doubt, and turns effects THREAD all of a thread.",
+  EFFECT_NOT_IN_DOUBT: "turns effects --in-doubt lists those that are, and turns effects THREAD all of a thread.",
+  CHECKPOINT_CORRUPTED: "turns verify lists what is damaged, and turns salvage OUT rescues the rest of a file into a new one.",
   REWIND_NOT_FOUND: "turns rewinds THREAD lists the rewinds of a thread.",
 };
+
+/** A server's message with the command as it's started here. */
+function withOwnMigrate(message: string): string {
+  if (!isUrl(ownPlace() ?? "")) return message;
+  return message.replace(/npx turns migrate --db URL(?: --schema '(?:[^']|'\\'')*')? --yes/, () => toCopy("turns migrate --yes"));
+}
 
 /** What another program's file has. */
 export const tablesText = (names: readonly string[]): string => ` (${names.length === 1 ? "table" : "tables"} ${listed(names)})`;
@@ -96,11 +105,18 @@ function plainMessage(error: unknown): string {
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const { found, file, effects, path, there } = error.data;
   // A server without tables: the message itself has the command.
-  if (error.code === "SCHEMA_OUTDATED" && found === 0 && file === undefined) return `${error.message} [${error.code}]`;
+  if (error.code === "SCHEMA_OUTDATED" && found === 0 && file === undefined)
+    return `${withOwnMigrate(error.message)} [${error.code}]`;
   if (error.code === "REWIND_CONFLICT" && Array.isArray(effects))
     return `${error.message} Here: add --despite-undone. [${error.code}]`;
   if (error.code === "BACKUP_TARGET_EXISTS" && there !== undefined && there === path)
     return `${error.message} Here: add --overwrite, or give another path. [${error.code}]`;
-  const remedy = isPlaintext(error) ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file." : REMEDIES[error.code];
+  if (error.code === "THREAD_MOVED") return `${movedMessage(error.data, ownPlace() ?? "SRC", PROGRAM)} [${error.code}]`;
+  const isDamaged = error.code === "STORE_FAILED" && /\b(?:is damaged|malformed)\b/.test(error.message);
+  const remedy = isDamaged
+    ? REMEDIES.CHECKPOINT_CORRUPTED
+    : isPlaintext(error)
+      ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file."
+      : REMEDIES[error.code];
   return `${error.message}${remedy === undefined ? "" : ` Here: ${remedy}`} [${error.code}]`;
 }

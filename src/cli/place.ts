@@ -19,15 +19,26 @@ export function isUrl(place: string): boolean {
 
 /** Whether an argument names a database, and not a command. */
 export function isPlace(text: string): boolean {
+  if (text.startsWith("-")) return false;
   return isUrl(text) || FILES.test(text) || (text.includes("/") && existsSync(text));
 }
 
-/** `scheme://user:password@`. The scheme may be mistyped or missing, and the password may have any character. */
-const CREDENTIALS = /^((?:[a-z][\w+.-]*:)?\/*[^:@/]*):(?!\/\/)[^]*@/i;
+/** `scheme://user:password@`. The scheme may be mistyped, quoted or missing, and the password may have any character. */
+const CREDENTIALS = /^([\s"'`]*(?:[a-z][\w+.-]*:)?[^:@]*):(?!\/\/)[^]*@/i;
 /** As a parameter of a URL, or as libpq's keyword. */
 const PASSWORD = /([?&\s]|^)(?:(?:ssl)?pass(?:word)?\s*=\s*(?:'[^']*'|[^&\s]*)&?)+/gi;
 /** A host's port, so that an @ behind it belongs to a parameter. */
 const PORT = /:\d+(?:\/[^:?]*)?$/;
+
+/** What a path surely begins with. */
+const PATH = /^(?:\.{0,2}\/(?!\/)|[a-z]:[\\/])/i;
+/** How a URL begins, also one with a leading space, in quotes, or without its colon. A drive's letter is no scheme. */
+const LIKE_URL = /^[\s"'`]*(?:[a-z][\w+.-]+:|postgres\w*\/\/)/i;
+
+/** Whether a place that isn't there looks like a mistyped URL, so that no file is created under that name. */
+export function isLikeUrl(place: string): boolean {
+  return LIKE_URL.test(place) || (!PATH.test(place) && CREDENTIALS.test(place));
+}
 
 /** Where a database is, as it may be shown: without a password, also if it's mistyped. */
 export function withoutPassword(place: string): string {
@@ -42,7 +53,7 @@ export function withoutPassword(place: string): string {
 
 /** A text with places in it, as it may be shown. */
 export function withoutPasswords(text: string): string {
-  return text.replaceAll(/(?:[a-z][\w+.-]*:\/\/|socket:|postgres\w*:)[^\s"'`]+/gi, withoutPassword);
+  return text.replaceAll(/(?:[a-z][\w+.-]*:?\/\/|socket:|postgres\w*:)[^\s"'`]+/gi, withoutPassword);
 }
 
 const { npm_lifecycle_event: event, npm_lifecycle_script: script = "" } = process.env;
@@ -63,11 +74,20 @@ export function startOn({ db, schema, keyFile }: DatabaseOptions): string {
 /** How this program was started: every command that it prints begins so. */
 let start = PROGRAM;
 let given: readonly string[] = [];
-let lacksPassword = false;
+/** Servers in commands that have no password here, unlike what was given. */
+let stripped: readonly string[] = [];
+let own: string | undefined;
+
+/** The database that this program was started on, as it may be shown; undefined if nobody named it. */
+export function ownPlace(): string | undefined {
+  return own;
+}
 
 export function startedWith(args: readonly string[], options: DatabaseOptions): void {
   [start, given] = [startOn(options), args];
-  lacksPassword = options.db !== undefined && isUrl(options.db) && withoutPassword(options.db) !== options.db;
+  own = options.db === undefined ? undefined : withoutPassword(options.db);
+  const places = [options.db ?? "", ...args].filter(isUrl);
+  stripped = places.map(withoutPassword).filter((shown) => !places.includes(shown));
 }
 
 /** A command to copy, which names the database as this one did. */
@@ -77,7 +97,9 @@ export function toCopy(command: string): string {
 
 /** A sentence of ours with commands in it. */
 export function withCommands(text: string): string {
-  return text.replaceAll(/(?<=^|[.:;] |, and )turns(?= (?!import)[a-z][a-z-]*(?:[ ,;]|\.?$))/g, () => start);
+  return text.replaceAll(/(?<=^|[.:;] |, and )turns(?= (?!import)[a-z][a-z-]*(?:[ ,;]|\.?$))(?: move (?=[^ ,;]))?/g, (found) =>
+    startedAs(start, found),
+  );
 }
 
 /** This command again, for what comes behind a cursor. */
@@ -93,7 +115,9 @@ export function moreWith(cursor: string | number): string {
 
 /** What a text with commands lacks: they have no password. */
 export function passwordNote(text: string): string {
-  return lacksPassword && text.includes(start) ? "\n\nThe commands need your password: set PGPASSWORD." : "";
+  return stripped.some((place) => text.split("\n").some((line) => /\bturns /.test(line) && line.includes(shellWord(place))))
+    ? "\n\nThe commands need your password: set PGPASSWORD."
+    : "";
 }
 
 /** How a file begins. */

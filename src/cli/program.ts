@@ -123,7 +123,9 @@ function usageText(text: string): string {
   const example = / '--graph <module>' argument missing/.test(text)
     ? "Give its module and export: --graph ./agent.ts#graph.\n"
     : "";
-  return withoutPasswords(text.replace(/^error: /, "turns: ")) + example;
+  // "-dash" is read as the options -d -a -s -h.
+  const dashed = /unknown option '-[^-]/.test(text) ? "If that is an id, put it behind --: turns status -- -ID.\n" : "";
+  return withoutPasswords(text.replace(/^error: /, "turns: ")) + example + dashed;
 }
 
 /** A command in the list of commands, with the one that it's the only parent of. */

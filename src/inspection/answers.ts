@@ -3,6 +3,7 @@ import { type Effect, toPublicEffect } from "../effects/types";
 import { internalsOf } from "../internals";
 import { isAlive } from "../turns/process-identity";
 import { nodePathOf } from "../guards/graph-document";
+import { movingText } from "./moving";
 import { needsPerson, outcomeOf } from "./standing";
 import type { RewindPreview, ThreadReport } from "./status";
 import { firstLine, inBrief, listed, once, plural, times, turns } from "./words";
@@ -65,15 +66,25 @@ export async function answersOf(
   const task = (await store.listTasks(threadId)).find((row) => row.taskId === taskId);
   const rows = task === undefined ? [] : await store.listEffects({ threadId, afterSeq: task.seq - 1, limit: MOST_EFFECTS });
   const effects = rows.map((row) => toPublicEffect(row)).filter((effect) => effect.taskId === taskId);
-  const gone = (await store.listRuns(threadId)).filter((run) => !isAlive(run)).map(({ pid, host }) => ({ pid, host }));
+  const last = report.inFlight.reduce((newest, { since }) => (since > newest ? since : newest), "");
+  // A run that began later is of somebody else: a move, or a rewind.
+  const gone = (await store.listRuns(threadId))
+    .filter((run) => !isAlive(run) && run.startedAt <= last)
+    .map(({ pid, host }) => ({ pid, host }));
   const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone };
-  const { did, runs, inFlight, rewind } = report;
-  const starts = [...runs, ...inFlight].map(({ since }) => since);
+  const { did, runs, inFlight, rewind, moving } = report;
+  const starts = [...runs, ...inFlight, ...(moving === null ? [] : [moving])].map(({ since }) => since);
   return {
     did: { ...didSentence(report, facts), times: did.last === null ? [] : [did.last.at] },
     inFlight: { ...flightSentence(report, facts), times: rewind === null ? starts : [...starts, rewind.since] },
-    resume: { ...resumeSentence(report, graph), times: runs.map(({ since }) => since) },
-    rewind: { ...rewindSentence(threadId, report.rewindTo, graph, isLoaded), times: [] },
+    resume: {
+      ...resumeSentence(report, graph),
+      times: [...runs, ...(moving === null ? [] : [moving])].map(({ since }) => since),
+    },
+    rewind:
+      moving === null
+        ? { ...rewindSentence(threadId, report.rewindTo, graph, isLoaded), times: [] }
+        : { headline: "Refused now", text: movingText(moving), command: null, tone: "attention", times: [moving.since] },
   };
 }
 
@@ -85,8 +96,10 @@ function didSentence({ state, did, taskId }: ThreadReport, { effects, isCut }: F
     effects.filter(({ status }) => status === "done").map(({ name }) => name),
     isCut,
   );
+  const undone = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus === "done").length;
+  const since = undone === 0 ? "" : ` (${undone.toLocaleString("en-US")} of these ${undone === 1 ? "was" : "were"} undone since)`;
   const ran = times(completed.map(({ node }) => nodeName(node)));
-  const now = called.length > 0 ? `called ${listed(called)}` : ran.length > 0 ? `ran ${listed(ran)}` : "";
+  const now = called.length > 0 ? `called ${listed(called)}${since}` : ran.length > 0 ? `ran ${listed(ran)}` : "";
   const before = isOver ? tasks : tasks - 1;
   const finished = before > 0 ? `Finished ${before === 1 && isOver ? "its task" : plural(before, "task")}` : "";
   const then = isOver && called.length === 0 ? "" : now;
@@ -115,9 +128,19 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 function flightSentence(report: ThreadReport, facts: Facts): Sentence {
-  const { inFlight, runs, questions, inDoubt, rewind } = report;
+  const { inFlight, runs, questions, inDoubt, rewind, moving } = report;
   const { gone } = facts;
   const [run] = runs;
+  if (moving !== null)
+    return {
+      headline: `A move to ${moving.to}, since ${moving.since}`,
+      text:
+        run === undefined
+          ? "It was begun and isn't finished. Nothing can be saved on the thread here before somebody finishes the move."
+          : `Process ${run.pid} on ${run.host} is moving it.`,
+      command: run === undefined ? moving.command : null,
+      tone: "attention",
+    };
   if (run !== undefined) {
     const names = once(inFlight.map(({ node }) => nodeName(node)));
     const since = inFlight[0]?.since ?? run.since;
@@ -181,7 +204,7 @@ function effectsText({ inFlight, inDoubt }: ThreadReport, { effects, isCut }: Fa
 }
 
 function resumeSentence(report: ThreadReport, graph: string): Sentence {
-  const { threadId, state, resume, questions, inDoubt, rewind, inFlight, failures } = report;
+  const { threadId, state, resume, questions, inDoubt, rewind, inFlight, failures, moving } = report;
   const kept = resume.kept.length === 0 ? "" : `Keeps ${listed(resume.kept.map(nodeName))}.`;
   const again = resume.runs.map(nodeName);
   const before = new Set([...inFlight, ...failures].map(({ node }) => node));
@@ -203,6 +226,13 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
         tone: "good",
       };
     case "person": {
+      if (moving !== null)
+        return {
+          headline: "Not before somebody finishes the move",
+          text: joined([`${capital(resume.why)}.`, "Then you resume it there."]),
+          command: moving.command,
+          tone: "attention",
+        };
       const [question] = questions;
       const doubt = inDoubt.find(needsPerson);
       // Without its definition only the plan of a resume tells whether a probe settles it.

@@ -3,6 +3,8 @@ import { internalsOf } from "../internals";
 import type { Drift } from "../store/schema-drift";
 import { isAlive } from "../turns/process-identity";
 import { NO_GRAPH } from "./answers";
+import { movingOf, movingText } from "./moving";
+import { paged } from "./place";
 import { effectsInDoubt } from "./standing";
 import { turns } from "./words";
 
@@ -30,6 +32,7 @@ const MUCH_FREE = 64 * 1024 * 1024;
 
 /** The log is emptied at this size, unless a reader holds it. */
 const LONG_LOG = 64 * 1024 * 1024;
+const PAGE = 500;
 const MANY_DEAD = 10_000;
 const OLDEST_SERVER = 14;
 /** A transaction of this package may wait so long for a lock. */
@@ -93,6 +96,18 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
       "problem",
       `Rewind ${id} of thread ${threadId} to task ${toTask} was begun and isn't finished.`,
       `${turns("rewind", [threadId], ["--graph", NO_GRAPH])} finishes it, and ${turns("rewind", [threadId], "--abandon")} gives it up.`,
+    );
+  }
+  for await (const { threadId } of paged(
+    (last: { threadId: string } | undefined) => store.inspect.activity({ after: last?.threadId, limit: PAGE }),
+    PAGE,
+  )) {
+    const moving = await movingOf(saver, threadId);
+    if (moving === null) continue;
+    find(
+      "problem",
+      movingText(moving).replace("The thread", `Thread ${threadId}`),
+      `If nobody is doing it, finish the move: ${moving.command}`,
     );
   }
   const doubts = await effectsInDoubt(saver);

@@ -44,6 +44,7 @@ export async function redactedThread(saver: BaseTurnSaver, threadId: string): Pr
     settings: await store.inspect.settings(),
     status: {
       ...status,
+      moving: status.moving && { ...status.moving, to: hidden(status.moving.to), command: hidden(status.moving.command) },
       questions: status.questions.map((question) => ({ ...question, value: redacted(question.value) })),
       failures: status.failures.map((failure) => ({ ...failure, error: withoutMessage(failure.error) })),
       did: {

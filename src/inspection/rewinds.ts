@@ -1,6 +1,7 @@
 import type { BaseTurnSaver } from "../base-saver";
 import { internalsOf } from "../internals";
 import type { Rewind } from "../rewind/rewinds";
+import { movingRefusal } from "./moving";
 import { numberOf } from "./place";
 import type { Refusal } from "./refusal";
 import { turns } from "./words";
@@ -55,6 +56,8 @@ export async function takeBackOf(saver: BaseTurnSaver, rewindId: string): Promis
   if (status === "abandoned") return answer("It was given up before it removed anything.");
   const [run] = await saver.turns.liveRuns(threadId);
   if (run !== undefined) return answer(`Process ${run.pid} on ${run.host} is running the thread.`, "THREAD_RUNNING");
+  const moving = await movingRefusal(saver, threadId);
+  if (moving !== null) return answer(moving.message, moving.code);
   const unfinished = await saver.rewinds.unfinished(threadId);
   if (unfinished !== undefined)
     return answer(`The rewind to ${unfinished.toTask} was begun and isn't finished.`, "REWIND_UNFINISHED");

@@ -6,6 +6,7 @@ import type { CompensationReport, EffectSummary, RewindReport, RewindRequest } f
 import { lastRunOf } from "../runner/last-run";
 import { runNodesOf, type NodeOutcome } from "../runner/run-nodes";
 import type { RewindCounts } from "../store/store";
+import { type Moving, movingOf, movingText } from "./moving";
 import { everywhere, needsPerson, standingOf, type EffectInDoubt, type NodeFailure, type Standing } from "./standing";
 
 /** A node of the last run that finished. */
@@ -44,6 +45,8 @@ export interface RewindPreview {
 export interface ThreadReport extends Standing {
   graphId: string | null;
   taskId: string | null;
+  /** The unfinished move to another database; null if there is none. */
+  moving: Moving | null;
   /** Whether a person has to decide something. */
   needsPerson: boolean;
   did: { tasks: number; completed: readonly NodeDone[]; failed: readonly (NodeDone & NodeFailure)[]; last: NodeDone | null };
@@ -88,12 +91,14 @@ export async function reportOf(
   const failed = nodes.failed.map((outcome) => ({ ...doneOf(outcome), error: outcome.error ?? { name: "Error", message: "" } }));
   const all = [...nodes.completed, ...nodes.failed, ...nodes.waiting].map(doneOf);
   const last = all.reduce<NodeDone | null>((newest, node) => (newest === null || node.at >= newest.at ? node : newest), null);
-  const resume = verdictOf(standing, completed);
+  const moving = await movingOf(saver, threadId);
+  const resume = verdictOf(standing, completed, moving);
   const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
   return {
     ...standing,
     graphId: run?.graphId ?? null,
     taskId: run?.taskId ?? null,
+    moving,
     needsPerson: resume.can === "person",
     did: { tasks: tasks.length, completed, failed, last },
     resume,
@@ -117,13 +122,18 @@ function doneOf({ path, status, at, attempt }: NodeOutcome): NodeDone {
   return { node: path, status: status ?? "running", at: at.toISOString(), attempt };
 }
 
-function verdictOf(standing: Standing, completed: readonly NodeDone[]): ResumeVerdict {
+function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: Moving | null): ResumeVerdict {
   const { state, inFlight, failures, questions, inDoubt, next, runs, rewind } = standing;
   const kept = [...new Set(completed.map(({ node }) => node))];
   const again = [...new Set([...inFlight.map(({ node }) => node), ...failures.map(({ node }) => node), ...next])];
   const verdict = (can: ResumeVerdict["can"], why: string): ResumeVerdict => {
     return { can, why, kept: can === "no" ? [] : kept, runs: can === "no" ? [] : again };
   };
+  if (moving !== null && state !== "running")
+    return verdict(
+      "person",
+      movingText(moving).replace(/^The thread|\.$/g, (part) => (part === "." ? "" : "it")),
+    );
   switch (state) {
     case "running":
       return verdict("no", `process ${runs[0]?.pid} on ${runs[0]?.host} is running it since ${runs[0]?.since}`);

@@ -4,6 +4,7 @@ import { internalsOf } from "../internals";
 import type { ThreadActivity } from "../store/inspection";
 import { isAlive } from "../turns/process-identity";
 import { effectsInDoubt, everywhere, type OpenQuestion, type EffectInDoubt, standingOf, type ThreadState } from "./standing";
+import { type Moving, movingOf } from "./moving";
 import { paged } from "./place";
 
 /** A thread in a list. */
@@ -24,6 +25,8 @@ export interface ThreadLine {
   waiting: number;
   /** How many effects somebody may have to settle. */
   inDoubt: number;
+  /** The unfinished move to another database; null if there is none. */
+  moving: Moving | null;
 }
 
 export type ThreadSort = "activity" | "created" | "turns" | "id";
@@ -88,7 +91,7 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
     const { threadId, createdAt, lastAt, checkpoints, turns, effects } = thread;
     const nodes = { inFlight: inFlight.map(({ node }) => node), failed: failures.map(({ node }) => node) };
     const counts = { checkpoints, turns, effects, waiting: questions.length, inDoubt: inDoubt.length };
-    threads.push({ threadId, state, createdAt, lastAt, ...nodes, ...counts });
+    threads.push({ threadId, state, createdAt, lastAt, ...nodes, ...counts, moving: await movingOf(saver, threadId) });
   }
   return { threads, total: all.length, cursor: null };
 }

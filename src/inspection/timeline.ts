@@ -179,11 +179,16 @@ async function barsOf(
 ): Promise<PlacedBar[]> {
   const inFlight = new Set(standing?.inFlight.map(({ number }) => number));
   const alive = runs.find((run) => isAlive(run));
-  const dead = runs.find((run) => !isAlive(run));
-  /** All moments at which something was saved, ascending. */
+  const dead = deadOf(
+    runs,
+    rows.findLast(({ action, thought }) => action === undefined && inFlight.has(numberOf(thought.seq ?? 0)))?.thought.createdAt,
+  );
+  /** All moments at which the run saved something, ascending. */
   const moments = [
     ...rows.flatMap(({ thought, action }) => [thought.createdAt, ...(action === undefined ? [] : [action.createdAt])]),
-    ...effects.flatMap(({ startedAt, endedAt }) => (endedAt === undefined ? [startedAt] : [startedAt, endedAt])),
+    ...effects.flatMap(({ startedAt, endedAt, settledBy }) =>
+      endedAt === undefined || settledBy !== undefined ? [startedAt] : [startedAt, endedAt],
+    ),
   ].sort();
   const placed: PlacedBar[] = [];
   const byNodeTask = new Map<string, PlacedBar[]>();
@@ -235,6 +240,11 @@ async function barsOf(
     }
   }
   return placed;
+}
+
+/** The process that is gone while it ran the node that began then. A later run isn't that of the node: it moves or rewinds. */
+function deadOf(runs: readonly RunRow[], since: string | undefined): RunRow | undefined {
+  return runs.find((run) => !isAlive(run) && (since === undefined || run.startedAt <= since));
 }
 
 function nextAttempt(byNodeTask: ReadonlyMap<string, readonly PlacedBar[]>, { nodeTaskId, number }: Bar): string | undefined {
@@ -407,7 +417,7 @@ function putDeaths(tasks: readonly TimelineTask[], bars: readonly PlacedBar[], r
     const isOpen = bar.status === "in-flight";
     const pid = group.find((one) => one.bar.pid !== null)?.bar.pid ?? null;
     const words = isOpen
-      ? `process ${pid ?? "?"} is gone`
+      ? `${pid === null ? "its process" : `process ${pid}`} is gone`
       : pid === null
         ? "it stopped here, and was continued"
         : `process ${pid} stopped here`;

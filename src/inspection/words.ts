@@ -51,7 +51,8 @@ export function inBrief(value: unknown, most = 160): string {
  * as bash and zsh read it.
  */
 export function shellWord(text: string): string {
-  if (/^[\w./:@%+=-][\w./:@%+=#-]*$/.test(text)) return text;
+  // zsh expands a word that begins with `=`.
+  if (/^[\w./:@%+-][\w./:@%+=#-]*$/.test(text)) return text;
   if (text.search(UNSHOWN) < 0) return `'${text.replaceAll("'", "'\\''")}'`;
   const quoted = text.replaceAll(/[\\']/g, (character) => `\\${character}`);
   return `$'${quoted.replaceAll(UNSHOWN, escaped)}'`;
@@ -60,15 +61,17 @@ export function shellWord(text: string): string {
 /** Also spaces that a line loses when several become one. */
 const UNSHOWN = /[\p{Cc}\p{Cf}\u2028\u2029]|[^\S ]|^ | (?= )| $/gu;
 
+/** As bytes: bash takes a code point for one only if its locale has it. */
 function escaped(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  return [...Buffer.from(character)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
 }
 
 /** A command of `turns`, begun as the program was started here: with the database. */
 export function startedAs(start: string, command: string): string {
+  // `move` names both databases itself.
+  const own = command.startsWith("turns move ") ? (/^(?:npx )?turns/.exec(start)?.[0] ?? start) : start;
   // As a text, the start could hold what `replace` takes for a pattern: `$'`.
-  return command.replace(/^turns(?= |$)/, () => start);
+  return command.replace(/^turns(?= |$)/, () => own);
 }
 
 /** An option with its value, in a command to copy. Only behind `=` can a value begin with a dash. */

@@ -162,7 +162,7 @@ async function takeBack({ saver, graph }: Context, { id = "" }: Readonly<Record<
   const restored = await (graph === undefined
     ? saver.rewinds.takeBack(id, { despiteUndone })
     : graph.runner.takeBackRewind(id, { despiteUndone }));
-  const headline = `Taken back: ${restored.turns} turns and ${restored.checkpoints} checkpoints are there again.`;
+  const headline = `Taken back: ${plural(restored.turns, "turn")} and ${plural(restored.checkpoints, "checkpoint")} restored.`;
   return { format: FORMAT, headline, command: null, running: false };
 }
 

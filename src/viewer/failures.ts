@@ -1,4 +1,5 @@
 import { TurnsError, type TurnsErrorCode } from "../errors";
+import { movedMessage } from "../inspection/moving";
 import type { Failure } from "./api";
 
 /** An answer that isn't 2xx, and that has nothing to do with the database. */
@@ -27,8 +28,8 @@ const LATER: readonly TurnsErrorCode[] = [
   ...(["STORE_BUSY", "STORE_UNAVAILABLE", "STORE_CLOSED", "STORE_DRAINING", "SCHEMA_OUTDATED", "NOT_A_DATABASE"] as const),
 ];
 
-/** What goes over the wire for an error. A stack never does. */
-export function failureOf(error: unknown): { status: number; body: Failure } {
+/** What goes over the wire for an error. A stack never does. @param database what is served */
+export function failureOf(error: unknown, database = "SRC"): { status: number; body: Failure } {
   if (error instanceof HttpError) {
     const { status, code, message } = error;
     return { status, body: { error: { code, message, data: {} } } };
@@ -37,7 +38,8 @@ export function failureOf(error: unknown): { status: number; body: Failure } {
     const message = "The server failed. Its terminal says why.";
     return { status: 500, body: { error: { code: "INTERNAL", message, data: {} } } };
   }
-  const { code, message, data } = error;
+  const { code, data } = error;
+  const message = code === "THREAD_MOVED" ? movedMessage(data, database) : error.message;
   const status = WRONG.includes(code)
     ? 400
     : NOT_THERE.includes(code)

@@ -74,7 +74,7 @@ export async function tellLive(response: ServerResponse, request: LiveRequest): 
     running = now;
   };
   const problem = async (error: unknown): Promise<void> => {
-    const { code, message } = failureOf(error).body.error;
+    const { code, message } = failureOf(error, internalsOf(saver).store.name).body.error;
     await wire.send({ type: "problem", code, message, gone: error instanceof HttpError });
     abort();
   };
@@ -91,7 +91,7 @@ export async function tellLive(response: ServerResponse, request: LiveRequest): 
       const isDue = !isLong || Date.now() - named >= NAMING_MS;
       if (isDue) named = Date.now();
       const cursor = isDue ? changes.cursor : undefined;
-      await wire.send({ type: "change", change: toldOf(change) }, cursor && cursors.nameOf(cursor));
+      await wire.send({ type: "change", change: await announced(saver, change) }, cursor && cursors.nameOf(cursor));
     }
   } catch (error) {
     await problem(error);
@@ -179,6 +179,18 @@ class Wire {
   write(text: string): boolean {
     return this.#response.writableEnded || this.#response.destroyed ? true : this.#response.write(text);
   }
+}
+
+/** {@link toldOf} that knows where a thread went that isn't here any more. */
+async function announced(saver: BaseTurnSaver, change: Change): Promise<LiveChange> {
+  const told = toldOf(change);
+  if (change.kind !== "deleted") return told;
+  try {
+    await internalsOf(saver).store.departure(change.threadId);
+  } catch (error) {
+    if (TurnsError.is(error, "THREAD_MOVED")) return { ...told, words: `the thread was moved to ${String(error.data["to"])}` };
+  }
+  return told;
 }
 
 /** A change with a line about it. */

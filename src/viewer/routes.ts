@@ -12,6 +12,7 @@ import { search } from "../inspection/search";
 import { rewindRefusal } from "../inspection/refusal";
 import { markOf, sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
+import { movingRefusal } from "../inspection/moving";
 import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
 import {
@@ -188,7 +189,7 @@ async function listedThread(saver: BaseTurnSaver, line: ThreadLine): Promise<Api
   const found = await internalsOf(saver).store.inspect.taskTokens(threadId);
   const [tasks, tokens] = [found.length, allTokens(found)];
   const sentence = await sentenceOf(saver, line, { tasks, tokens: tokens.input + tokens.output });
-  return { ...line, sentence, needsYou: NEEDY.includes(state), tasks, tokens };
+  return { ...line, sentence, needsYou: NEEDY.includes(state) || line.moving !== null, tasks, tokens };
 }
 
 function allTokens(tasks: readonly Api.TokenCounts[]): Api.TokenCounts {
@@ -205,6 +206,7 @@ async function sentenceOf(saver: BaseTurnSaver, line: ThreadLine, has: { tasks: 
   const counts = [plural(has.tasks, "task"), ...(has.tokens > 0 ? [`${has.tokens.toLocaleString("en-US")} tokens`] : [])].join(
     " · ",
   );
+  if (line.moving !== null) return `being moved to ${line.moving.to}`;
   if (state === "finished" || state === "empty") return counts;
   const { questions, failures, inDoubt, runs, rewind, next } = await standingOf(saver, threadId, { doubts: new Map() });
   const nodes = listed(
@@ -414,8 +416,9 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
   const plan = await previewRewind(rewinder, { threadId, toTask, allowUncompensated });
   // It says which tasks there are.
   if (plan.refused !== null) await refuseUnknownTask(saver, threadId, toTask);
-  const message = rewindRefusal(plan.refusedCode, threadId, plan.effects, context.program) ?? plan.refused;
-  const refused = message === null ? null : { code: plan.refusedCode ?? "", message };
+  const moving = await movingRefusal(saver, threadId);
+  const message = moving?.message ?? rewindRefusal(plan.refusedCode, threadId, plan.effects, context.program) ?? plan.refused;
+  const refused = message === null ? null : { code: moving?.code ?? plan.refusedCode ?? "", message };
   const { headline, text, command } = rewindSentence(threadId, { ...plan, refused: message }, graph?.name, graph !== undefined);
   const effects: Api.RewindEffect[] = [];
   for (const effect of await titled(saver, plan.effects))

@@ -151,7 +151,7 @@ async function handle(parts: Parts, request: IncomingMessage, response: ServerRe
     // Who has gone in the middle of a body needs no answer.
     if (!isTold && !request.errored) parts.context.report("a request failed", error);
     if (response.headersSent) response.destroy();
-    else fail(request, response, error);
+    else fail(request, response, error, internalsOf(parts.context.saver).store.name);
   } finally {
     parts.closing.signal.removeEventListener("abort", leave);
   }
@@ -169,7 +169,9 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   const asset = Object.hasOwn(FILES, pathname) ? FILES[pathname] : undefined;
   if (pathname === "/") response.setHeader("Link", preloads(query));
   if (asset !== undefined) return sendFile(request, response, path.join(folder, asset[0]), asset[1]);
-  parts.file.refuseOther();
+  // A browser can't read why a stream was refused: there it's told as an event.
+  const isTold = pathname === "/api/live" && request.headers.accept?.includes("text/event-stream") === true;
+  if (!isTold) parts.file.refuseOther();
   if (pathname === "/api/live") {
     response.writeHead(200, { "Content-Type": "text/event-stream; charset=utf-8" });
     const after = request.headers["last-event-id"] ?? query.get("after") ?? undefined;
@@ -305,8 +307,8 @@ function sendJson(response: ServerResponse, status: number, body: object): void 
 }
 
 /** A person who opens the address in a browser gets a sentence, a program JSON. */
-function fail(request: IncomingMessage, response: ServerResponse, error: unknown): void {
-  const { status, body } = failureOf(error);
+function fail(request: IncomingMessage, response: ServerResponse, error: unknown, database: string): void {
+  const { status, body } = failureOf(error, database);
   // The rest of a body that nobody reads.
   if (status === 413) response.setHeader("Connection", "close");
   if (request.url?.startsWith("/api/") === true) return sendJson(response, status, body);

@@ -3,6 +3,7 @@ import type { BaseTurnSaver } from "../../base-saver";
 import type { EffectDetails, EffectResolution } from "../../effects/effects";
 import { type Refusal, rewindRefusal } from "../../inspection/refusal";
 import { internalsOf } from "../../internals";
+import { movingRefusal } from "../../inspection/moving";
 import { checkpointNamed, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
 import { titled } from "../../inspection/effects";
@@ -13,6 +14,7 @@ import type { FinishRequest, RewindReport } from "../../rewind/plan";
 import type { Rewind } from "../../rewind/rewinds";
 import type { RewindCounts } from "../../store/store";
 import { type CommandSpec, command, duration, whole } from "../command";
+import { fileOf } from "../database";
 import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
 import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
@@ -20,7 +22,7 @@ import { type Look, pairs, table } from "../look";
 import type { Answer } from "../output";
 import { takeBackCommand, takeBackOf } from "../../inspection/rewinds";
 import { turns } from "../../inspection/words";
-import { toCopy, withCommands } from "../place";
+import { isUrl, toCopy, withCommands } from "../place";
 import { brief, bytes, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
 
@@ -81,7 +83,8 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
     const [effect = { ...effectLine(details), title: details.name }] = await titled(saver, [effectLine(details)]);
     const resolution = resolutionOf(outcome, options.result);
     return planned(options, {
-      refused: settledAlready(details, outcome),
+      refused:
+        (await movingRefusal(saver, effect.threadId)) ?? settledAlready(details, outcome, await lacksResult(saver, details)),
       plan: { effect, resolution },
       planText: (look) =>
         [
@@ -105,14 +108,21 @@ export const RESOLVE = command<ChangeOptions & { result?: string }>({
   },
 });
 
-/** Why it can't be settled so, as far as that is sure: a result that wasn't saved can be given later. */
-function settledAlready({ status, undoStatus, result }: EffectDetails, outcome: (typeof OUTCOMES)[number]): Refusal | null {
+/** Whether it is done, and what its function returned couldn't be saved: that can be given later. */
+async function lacksResult(saver: BaseTurnSaver, { id, status, result }: EffectDetails): Promise<boolean> {
+  if (status !== "done" || result !== undefined) return false;
+  return (await internalsOf(saver).store.getEffect(id))?.outcome?.includes('"unsaved"') === true;
+}
+
+/** Why it can't be settled so. */
+function settledAlready(
+  { status, undoStatus }: EffectDetails,
+  outcome: (typeof OUTCOMES)[number],
+  isLacking: boolean,
+): Refusal | null {
   const why = outcome.startsWith("undo-")
     ? (undoStatus === undefined || undoStatus === "done") && "its undo isn't"
-    : outcome !== "history" &&
-      status !== "in-doubt" &&
-      (outcome === "not-done" || status !== "done" || result !== undefined) &&
-      `it is ${status}`;
+    : outcome !== "history" && status !== "in-doubt" && (outcome === "not-done" || !isLacking) && `it is ${status}`;
   return why === false ? null : { code: "EFFECT_NOT_IN_DOUBT", message: `It isn't in doubt: ${why}.` };
 }
 
@@ -196,12 +206,13 @@ export const REWIND = command<RewindOptions>({
       plan,
       planText,
       refused:
-        plan.refusedCode === null
+        (await movingRefusal(saver, threadId)) ??
+        (plan.refusedCode === null
           ? null
           : {
               code: plan.refusedCode,
               message: rewindRefusal(plan.refusedCode, threadId, plan.effects) ?? plan.refused ?? "",
-            },
+            }),
       act: async () => {
         const report = await (to === undefined
           ? finished(rewinder, { threadId, allowUncompensated })
@@ -305,13 +316,17 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
       planText: () => `The rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} would be taken back.${stay}`,
       refused:
         undone > 0 && !despiteUndone && refused === null
-          ? { code: "REWIND_CONFLICT", message: "It undid effects. To take it back without them, add --despite-undone." }
+          ? {
+              code: "REWIND_CONFLICT",
+              message: `It undid effects. To take it back without them: ${takeBackCommand(rewindId, undone)}`,
+            }
           : refused,
       act: async () => {
         const restored = await saver.rewinds.takeBack(rewindId, { despiteUndone });
         return {
           report: { rewindId, restored },
-          text: () => `Restored: ${plural(restored.checkpoints, "checkpoint")} and ${plural(restored.turns, "turn")}.`,
+          text: () =>
+            `Restored: ${plural(restored.checkpoints, "checkpoint")} and ${plural(restored.turns, "turn")}.${stay}${stay === "" ? "" : ` ${toCopy(turns("effects", [threadId]))} lists them.`}`,
         };
       },
     });
@@ -334,8 +349,10 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
   ],
   run: async (saver, [thread = "", name = ""], { at, remove = false, ...options }) => {
     const threadId = await threadNamed(saver, thread);
+    const refused = await movingRefusal(saver, threadId);
     if (remove) {
       return planned(options, {
+        refused,
         plan: { threadId, name, remove },
         planText: () => `The name ${oneLine(name)} would be removed. Its checkpoint stays.`,
         act: async () => {
@@ -346,6 +363,7 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
     }
     const { checkpointId } = await checkpointNamed(saver, threadId, at);
     return planned(options, {
+      refused,
       plan: { threadId, name, checkpointId },
       planText: () => `Checkpoint ${checkpointId} would be named ${oneLine(name)}.`,
       act: async () => {
@@ -375,7 +393,7 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
     const whole = `"${thread}" is the beginning of thread ${threadId}.`;
     if (options.yes === true && isShort) throw new UsageError(whole, GIVE_WHOLE);
     return planned(options, {
-      refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : null,
+      refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : await movingRefusal(saver, threadId),
       plan: { threadId, final, checkpoints, turns, tasks },
       planText: () =>
         `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.`,
@@ -452,6 +470,7 @@ export const PRUNE = command<PruneOptions>({
     const plan = failuresAsText(await saver.prune({ ...request, dryRun: true }));
     return planned(options, {
       plan,
+      refused: threadId === undefined ? null : await movingRefusal(saver, threadId),
       planText: () => `${prunedText(plan)} would be removed. That can't be taken back.`,
       act: async () => {
         const report = failuresAsText(await interruptible((signal) => saver.prune({ ...request, signal })));
@@ -499,7 +518,8 @@ export const BACKUP = command<{ overwrite?: boolean; verify?: boolean }>({
     ["--no-verify", "don't verify the copy: for a damaged file, which is copied as it is"],
   ],
   run: async (saver, [out = ""], { overwrite = false, verify = true }) => {
-    const { path, bytes: size, pages, verified } = await saver.backup(out, { overwrite, verify });
+    if (isUrl(out)) throw new UsageError("A backup goes to a file.", "To move threads to a server: turns move SRC DST.");
+    const { path, bytes: size, pages, verified } = await saver.backup(fileOf(out), { overwrite, verify });
     const data = { path, bytes: size, pages, verified: verified?.ok ?? null };
     return {
       data,

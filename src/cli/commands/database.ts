@@ -167,7 +167,7 @@ function verifyText({ ok, done, threads, checked, problems, problemCount, remark
   const noted = remarks.length === 0 ? [] : [look.paint("dim", `${plural(remarks.length, "remark")} that are no damage: --json`)];
   return [
     verdict,
-    `${plural(threads, "thread")}: ${counts.map(([name, rows]) => `${count(rows)} ${name}`).join(", ")}`,
+    `${plural(threads, "thread")}: ${counts.map(([name, rows]) => (rows === 1 ? `1 ${name.replace(/(?<=[cs]h|x)es$|s$/, "")}` : `${count(rows)} ${name}`)).join(", ")}`,
     ...told,
     ...rest,
     ...noted,

@@ -4,6 +4,7 @@ import type { BaseTurnSaver } from "../../base-saver";
 import { TurnsError, type TurnsErrorCode } from "../../errors";
 import { internalsOf } from "../../internals";
 import type { ImportedThread, ImportOptions as OfficialImportOptions } from "../../import";
+import { movingOf } from "../../inspection/moving";
 import { paged, threadNamed } from "../../inspection/place";
 import { REDACTED, redactedThread } from "../../inspection/redacted";
 import type { MovedThread, MoveProgress } from "../../maintenance";
@@ -77,10 +78,15 @@ interface Refused {
   code: TurnsErrorCode;
 }
 
-/** What would surely be refused now: threads that run, are being rewound, or are in the target. */
-async function refusedNow(from: BaseTurnSaver, to: BaseTurnSaver | undefined, threadId: string | undefined): Promise<Refused[]> {
+/** What would surely be refused now: threads that run, are being rewound, or are in the target, unless this move put them there. */
+async function refusedNow(
+  from: BaseTurnSaver,
+  to: BaseTurnSaver | undefined,
+  threadId: string | undefined,
+): Promise<{ refused: Refused[]; published: string[] }> {
   const { inspect } = internalsOf(from).store;
   const refused = new Map<string, TurnsErrorCode>();
+  const published: string[] = [];
   for (const run of await inspect.runs()) if (isAlive(run)) refused.set(run.threadId, "THREAD_RUNNING");
   for (const rewind of await inspect.unfinishedRewinds()) refused.set(rewind.threadId, "REWIND_UNFINISHED");
   if (to !== undefined) {
@@ -88,11 +94,14 @@ async function refusedNow(from: BaseTurnSaver, to: BaseTurnSaver | undefined, th
     for await (const { threadId: id } of threadsOf(from)) {
       if (threadId !== undefined && id !== threadId) continue;
       const { thread, isFinal } = await store.destination(id);
-      if (thread?.gone === false) refused.set(id, "THREAD_EXISTS");
-      else if (isFinal) refused.set(id, "THREAD_DELETED");
+      if (thread?.gone === false) {
+        if (thread.arrived === undefined || (await movingOf(from, id))?.id !== thread.arrived) refused.set(id, "THREAD_EXISTS");
+        else published.push(id);
+      } else if (isFinal) refused.set(id, "THREAD_DELETED");
     }
   }
-  return [...refused].filter(([id]) => threadId === undefined || id === threadId).map(([id, code]) => ({ threadId: id, code }));
+  const wanted = [...refused].filter(([id]) => threadId === undefined || id === threadId);
+  return { refused: wanted.map(([id, code]) => ({ threadId: id, code })), published };
 }
 
 function refusedText(refused: readonly (Refused & { message?: string })[], look: Look): string {
@@ -152,13 +161,14 @@ export const MOVE = ownCommand<ChangeOptions & ToOptions>({
         internalsOf(from).encrypted && (to === undefined ? target.encryption === undefined : !internalsOf(to).encrypted);
       if (isPlain && !allowPlaintext) throw plaintext(shownPlace(dst));
       const counts = await countsOf(from, threadId);
-      const refused = await refusedNow(from, to, threadId);
+      const { refused, published } = await refusedNow(from, to, threadId);
       const plan = {
         from: internalsOf(from).store.name,
         to: to === undefined ? withoutPassword(dst) : internalsOf(to).store.name,
         isNew,
         ...counts,
         refused,
+        published,
       };
       // Other threads of the target aren't taken along.
       const isAlone = to === undefined || (await countsOf(to, undefined)).threads === 0;
@@ -178,6 +188,9 @@ export const MOVE = ownCommand<ChangeOptions & ToOptions>({
         planText: (look) =>
           [
             `${countsText(counts)} would move from ${oneLine(plan.from)} to ${oneLine(plan.to)}${newText(plan)}.`,
+            ...published.map(
+              (id) => `The move of thread ${oneLine(id)} only has to be finished: its rows are in ${oneLine(plan.to)} already.`,
+            ),
             ...(refused.length === 0 ? [] : [refusedText(refused, look)]),
           ].join("\n\n"),
         act: async () => {
@@ -485,6 +498,7 @@ export const IMPORT_OFFICIAL = ownCommand<OfficialOptions>({
   runAlone: async ([src = "", ...threads], options) => {
     const { fromSchema = "public", skipExisting = false, skipUnreadable = false, verify = true, wholeNumbers = false } = options;
     const place = await located(options);
+    if (!isUrl(place)) fileOf(place);
     const { officialThreads, wholeNumberId } = await import("../../import/import-official");
     const found = await officialThreads(isUrl(src) ? { url: src, schema: fromSchema } : fileOf(src), threads);
     const plan = { from: withoutPassword(src), ...found, to: withoutPassword(place) };

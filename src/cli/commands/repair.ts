@@ -1,5 +1,7 @@
 import { existsSync } from "node:fs";
 import { TurnsError } from "../../errors";
+import type { BaseTurnSaver } from "../../base-saver";
+import { movingOf, statusThere } from "../../inspection/moving";
 import { internalsOf } from "../../internals";
 import type { SalvageReport } from "../../maintenance";
 import type { EncryptionOption } from "../../sealing";
@@ -8,7 +10,7 @@ import { closed, fileOf, keysOf, located, openAt, type PlaceOptions, placeOf } f
 import { DONE, FOUND, INTERRUPTED, tablesText, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, table } from "../look";
-import { foreignTables, isUrl, startOn, toCopy } from "../place";
+import { foreignTables, isUrl, PROGRAM, startOn, toCopy } from "../place";
 import { withProgress } from "../progress";
 import { count, oneLine, plural, word } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
@@ -31,7 +33,10 @@ export const SALVAGE = ownCommand<{ ignoreWal?: boolean }>({
     const { encryption } = placeOf(options);
     const { salvage } = await import("../../maintenance");
     const wal = ignoreWal ? "ignore" : "use";
-    const { rescued, ...rest } = await salvage(fileOf(place), out, { wal, ...(encryption !== undefined && { encryption }) });
+    const { rescued, ...rest } = await salvage(fileOf(place), fileOf(out), {
+      wal,
+      ...(encryption !== undefined && { encryption }),
+    });
     const data = { ...rest, rescued: { ...rescued } };
     return { data, text: (look) => salvagedText(data, look), exit: data.ok ? DONE : FOUND };
   },
@@ -239,15 +244,25 @@ export const REUSE = command<ChangeOptions>({
     const { store } = internalsOf(saver);
     const { thread, deletion, isFinal } = await store.destination(threadId);
     const movedAway = thread?.gone === true;
-    const leaving = thread?.gone === false && (await store.departure(threadId))?.movedTo !== undefined;
-    const plan = { threadId, found: deletion > 0 || movedAway || leaving, movedAway, leaving, final: isFinal };
+    const moving = thread?.gone === false ? await movingOf(saver, threadId) : null;
+    const moved = movedAway ? await movedOf(saver, threadId) : moving;
+    const leaving = moving !== null;
+    const movedTo = moved && { to: moved.to, since: moved.since };
+    const plan = { threadId, found: deletion > 0 || movedAway || leaving, movedAway, leaving, final: isFinal, movedTo };
+    const check = moved === null ? "" : statusThere(moved.to, threadId, PROGRAM);
     const what = !plan.found
       ? `The id ${oneLine(threadId)} isn't refused: no thread of it was deleted or moved away.`
       : leaving
-        ? `The interrupted move of thread ${oneLine(threadId)} would be given up: saves are accepted here again. Make sure that the target doesn't have it.`
+        ? `The move of thread ${oneLine(threadId)} to ${oneLine(moving.to)}, which began at ${moving.since}, would be given up: saves are accepted here again. Make sure first that the target doesn't have it: ${check}`
         : movedAway
-          ? `The note that thread ${oneLine(threadId)} was moved away would be removed. A run with this id would begin a new thread here.`
+          ? `The note that thread ${oneLine(threadId)} was moved to ${oneLine(moved?.to ?? "another database")}${moved === null ? "" : ` at ${moved.since}`} would be removed. A run with this id would begin a new thread here.${check === "" ? "" : ` The thread is there: ${check}`}`
           : `The note that thread ${oneLine(threadId)} was deleted would be removed. Even late saves of its old runs would begin a new thread.`;
+    const after =
+      moved === null
+        ? ""
+        : leaving
+          ? ` Its move to ${oneLine(moved.to)} is given up. If that has it too, delete one of them. Look: ${check}`
+          : ` The moved thread is still in ${oneLine(moved.to)}: ${check}`;
     return planned(options, {
       plan,
       planText: () => what,
@@ -255,12 +270,23 @@ export const REUSE = command<ChangeOptions>({
         const reused = await saver.retention.reuseThread(threadId);
         return {
           report: { threadId, reused },
-          text: () => (reused ? `Thread ${oneLine(threadId)} can be used again.` : `Nothing was changed. ${what}`),
+          text: () => (reused ? `Thread ${oneLine(threadId)} can be used again.${after}` : `Nothing was changed. ${what}`),
         };
       },
     });
   },
 });
+
+/** Where a thread has gone that isn't here any more. */
+async function movedOf(saver: BaseTurnSaver, threadId: string): Promise<{ to: string; since: string } | null> {
+  try {
+    await internalsOf(saver).store.departure(threadId);
+    return null;
+  } catch (error) {
+    if (!TurnsError.is(error, "THREAD_MOVED")) throw error;
+    return { to: String(error.data["to"]), since: String(error.data["at"]) };
+  }
+}
 
 /** Those that open their databases themselves. */
 export const REPAIRING: readonly OwnCommandSpec[] = [MIGRATE, KEYS_ROTATE];

@@ -3,6 +3,7 @@ import type { BaseTurnSaver } from "../../base-saver";
 import { TurnsError } from "../../errors";
 import type { GraphRunner } from "../../graph-runner";
 import { nodePathOf } from "../../guards/graph-document";
+import { movingRefusal } from "../../inspection/moving";
 import { numberOf, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
 import { titleOf } from "../../inspection/effects";
@@ -106,8 +107,9 @@ export const RESUME = command<ResumeOptions>({
       const status = await runner.status(threadId);
       const plan = resumePlan(status, accept === undefined ? how : "continue");
       const isWaiting = plan.questions.length > 0 && status.failed.length + status.inFlight.length === 0;
-      const refused = plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : null;
-      if (plan.does === "return" || isWaiting) {
+      const moving = await movingRefusal(saver, threadId);
+      const refused = moving ?? (plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : null);
+      if (plan.does === "return" || (isWaiting && moving === null)) {
         const data = { done: false, plan, report: null, refused };
         return {
           data,
@@ -318,7 +320,7 @@ export const ANSWER = command<GraphOptions & { value?: string }>({
     return withRunner(saver, module, async (runner, graph) => {
       const { onResume, reason } = await runner.status(threadId);
       return planned(options, {
-        refused: onResume === "refuse" ? refusalOf(reason) : null,
+        refused: (await movingRefusal(saver, threadId)) ?? (onResume === "refuse" ? refusalOf(reason) : null),
         plan: { question, answer },
         planText: (look) =>
           [
@@ -396,8 +398,14 @@ export const RECOVER = command<RecoverCommandOptions>({
   run: async (saver, _, { graph: module, concurrency, tries, includeStuck = false, watch = false, every, ...options }) =>
     withRunner(saver, module, async (runner, graph) => {
       const threads: RecoveryPlanLine[] = [];
-      for (const threadId of await lostThreads(runner.saver, { includeStuck }))
-        threads.push(recoveryOf(await runner.status(threadId)));
+      for (const threadId of await lostThreads(runner.saver, { includeStuck })) {
+        const moving = await movingRefusal(runner.saver, threadId);
+        threads.push(
+          moving === null
+            ? recoveryOf(await runner.status(threadId))
+            : { threadId, does: "skip", why: `${moving.code}: ${moving.message}` },
+        );
+      }
       const request = { includeStuck, ...(concurrency !== undefined && { concurrency }), ...(tries !== undefined && { tries }) };
       return planned(options, {
         plan: { threads },

@@ -35,8 +35,9 @@ const THREAD_COLUMNS: readonly Column<ThreadLine>[] = [
   { title: "AT", value: at, shrinks: 8, optional: 1 },
 ];
 
-function at({ inFlight, failed, waiting, inDoubt }: ThreadLine): string {
+function at({ inFlight, failed, waiting, inDoubt, moving }: ThreadLine): string {
   const parts = [
+    moving !== null && `being moved to ${moving.to} since ${moving.since}`,
     [...inFlight, ...failed].join(", "),
     waiting > 0 && plural(waiting, "question"),
     inDoubt > 0 && `${plural(inDoubt, "effect")} in doubt`,

@@ -99,6 +99,8 @@ async function published(partial: string, path: string, overwrite: boolean): Pro
     refuseExisting(path, overwrite);
     if (overwrite || !linked(partial, path)) renameSync(partial, path);
     else rmSync(partial);
+    // A reader that may not write leaves its log.
+    removed(partial);
     await synchronised(dirname(path));
     return size;
   } catch (error) {

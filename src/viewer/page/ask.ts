@@ -28,7 +28,7 @@ class Refused extends Error implements Problem {
 export const unreachable = (error: unknown): Error =>
   new Refused({
     code: "UNREACHABLE",
-    message: "The program turns web doesn't answer: it has stopped, or is busy. Start it again with the same command.",
+    message: "The program turns web doesn't answer: it has stopped, or is busy. Start it again.",
     data: { reason: String(error) },
   });
 

@@ -53,11 +53,14 @@ export function Dialog({ title, children, wide = false }: { title: string; child
   );
 }
 
+/** As a page shows a text: line ends and runs of spaces are one space. */
+const flat = (text: string | null | undefined): string => `${text}`.trim().replace(/\s+/g, " ");
+
 const TRIES = 5;
 
 /** The answer to a change was lost: neither a success nor a failure. What the database says of it. */
 async function cutOff(address: string): Promise<Problem> {
-  const lost = "The answer was cut off, so this page can't tell whether it was done.";
+  const lost = "The answer was lost: this page can't tell whether it was done.";
   for (let tries = 1; ; tries += 1) {
     try {
       const { headline } = await ask<Since>(address);
@@ -65,7 +68,7 @@ async function cutOff(address: string): Promise<Problem> {
     } catch (failed) {
       const { code, message } = failed as Problem;
       if (code !== "UNREACHABLE" || tries === TRIES)
-        return { code: "ANSWER LOST", message: `${lost} ${message} Look at the thread before you do it again.`, data: {} };
+        return { code: "ANSWER LOST", message: `${lost} ${message} Look at the thread first.`, data: {} };
     }
     await new Promise((resolve) => setTimeout(resolve, 1_000));
   }
@@ -98,18 +101,20 @@ export function Change({
   const [problem, setProblem] = useState<Problem | undefined>();
   const [busy, setBusy] = useState(false);
   const id = useId();
+  const code = useRef<HTMLElement>(null);
+  // The id as it is, or as it's shown.
+  const isConfirmed = typed === thread || (typed !== "" && flat(typed) === flat(code.current?.textContent));
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (busy) return;
-    if (typed !== thread)
-      return setProblem({ code: "NOT CONFIRMED", message: `Type the id of the thread exactly: ${thread}`, data: {} });
+    if (!isConfirmed) return setProblem({ code: "NOT CONFIRMED", message: `Type the thread's id: ${thread}`, data: {} });
     const rest = body();
-    if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Correct what is marked above.", data: {} });
+    if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Choose, or fill in, first.", data: {} });
     setBusy(true);
     let mark: string | undefined;
     try {
       ({ mark } = await ask<Since>(ofThread(thread, "since")));
-      const done = await tell<Done>(address, { ...rest, confirm: typed });
+      const done = await tell<Done>(address, { ...rest, confirm: thread });
       outcome.set(done);
       say(done.headline);
       refresh();
@@ -129,7 +134,7 @@ export function Change({
         <p class="field">
           <label for={id}>
             To confirm, type the thread's id:{" "}
-            <code>
+            <code ref={code}>
               <Text of={thread} />
             </code>
           </label>
@@ -151,7 +156,7 @@ export function Change({
           <button type="button" onClick={close}>
             Cancel
           </button>
-          <button type="submit" class="action" aria-disabled={typed !== thread || busy}>
+          <button type="submit" class="action" aria-disabled={!isConfirmed || busy}>
             {busy ? "Working …" : verb}
           </button>
         </p>

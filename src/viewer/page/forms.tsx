@@ -46,11 +46,11 @@ function JsonField({ label, typed, onType }: { label: string; typed: string; onT
 
 /** Who settles an effect in doubt on a resume. */
 const DOUBTS: Readonly<Record<Thread["report"]["inDoubt"][number]["settler"], string>> = {
-  probe: ", its probe is asked first",
+  probe: ", its probe is asked",
   key: ", called again with the same key",
   rewind: ", settled by a rewind",
-  "maybe-probe": ", its probe is asked first if it has one",
-  person: ", to be settled by hand first",
+  "maybe-probe": ", its probe is asked, if any",
+  person: ", settle it first",
 };
 
 /** What would happen, in words. */
@@ -123,12 +123,12 @@ export function AnswerDialog({ thread, question }: { thread: string; question: T
 }
 
 const OUTCOMES: readonly (readonly [ResolveRequest["outcome"], string, string])[] = [
-  ["done", "It happened", "A resume uses this receipt and doesn't call it again."],
+  ["done", "It happened", "A resume uses its receipt."],
   ["not-done", "It didn't happen", "A resume calls it."],
-  ["history", "Leave it alone", "It stays in the journal, and nothing calls it or undoes it."],
+  ["history", "Leave it alone", "Nothing calls it or undoes it."],
 ];
 const UNDO_OUTCOMES: readonly (readonly [ResolveRequest["outcome"], string, string])[] = [
-  ["undo-done", "Its undo happened", "The rewind goes on behind it."],
+  ["undo-done", "Its undo happened", "The rewind continues."],
   ["undo-not-done", "Its undo didn't happen", "The rewind calls it again."],
 ];
 
@@ -150,8 +150,13 @@ export function ResolveDialog({ effect }: { effect: ShownEffect }): VNode {
       body={body}
     >
       <p>
-        Ask the receiver first whether it has key <code>{effect.key}</code>. That can't be taken back.
+        Ask the receiver first whether it has key <code>{effect.key}</code>. What you settle stays settled.
       </p>
+      {effect.input !== null && (
+        <div class="scroll small-box">
+          <Json value={effect.input.value} label="Input" />
+        </div>
+      )}
       <fieldset>
         <legend>What happened?</legend>
         {choices.map(([outcome, name, meaning]) => (
@@ -164,7 +169,11 @@ export function ResolveDialog({ effect }: { effect: ShownEffect }): VNode {
         ))}
       </fieldset>
       {chosen === "done" && (
-        <JsonField label="Its receipt: what its function would have returned" typed={typed} onType={setTyped} />
+        <JsonField
+          label="Its receipt: what its function would have returned. If empty, a resume gets no result"
+          typed={typed}
+          onType={setTyped}
+        />
       )}
     </Change>
   );
@@ -203,7 +212,7 @@ export function RewindDialog({ plan, start }: { plan: RewindPlan; start: string 
       <Undos effects={plan.effects} />
       {start !== null && without.some(({ verdict }) => verdict === "unregistered") && (
         <>
-          <p>Undos are in your code. To call them, start it like this:</p>
+          <p>Undos are in your code. To call them, start it so:</p>
           <Command of={start} />
         </>
       )}

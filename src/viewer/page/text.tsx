@@ -51,7 +51,7 @@ export function Text({ of }: { of: string }): VNode {
     parts.push(of.slice(from, index));
     const point = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
     parts.push(
-      <span class="hidden-char" title={`${point}: a character that can't be seen`}>
+      <span class="hidden-char" title={`${point}, invisible`}>
         {NAMES[code] ?? point}
       </span>,
     );

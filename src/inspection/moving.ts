@@ -1,0 +1,77 @@
+import type { BaseTurnSaver } from "../base-saver";
+import { TurnsError, type TurnsErrorCode } from "../errors";
+import { internalsOf } from "../internals";
+import type { Refusal } from "./refusal";
+import { optionText, shellWord, startedAs, turns } from "./words";
+
+/** A move of a thread to another database that was begun and isn't finished: nothing can be saved on the thread here. */
+export interface Moving {
+  id: string;
+  /** The name of that database. */
+  to: string;
+  since: string;
+  /** What finishes it. */
+  command: string;
+}
+
+const TOLD_ELSEWHERE: readonly TurnsErrorCode[] = ["THREAD_MOVED", "REWIND_UNFINISHED", "CHECKPOINT_CORRUPTED"];
+
+/** The move that a thread is in; null if there is none. */
+export async function movingOf(saver: BaseTurnSaver, threadId: string): Promise<Moving | null> {
+  const { store } = internalsOf(saver);
+  try {
+    const movedTo = (await store.departure(threadId))?.movedTo;
+    if (movedTo === undefined) return null;
+    const { id, to, at: since } = movedTo;
+    return { id, to, since, command: moveCommand(store.name, to, threadId) };
+  } catch (error) {
+    // A thread that is gone, that is being rewound, or whose rows are damaged: others tell of that.
+    if (TurnsError.is(error) && TOLD_ELSEWHERE.includes(error.code)) return null;
+    throw error;
+  }
+}
+
+/** Why nothing can be changed on a thread now; null if it isn't being moved. */
+export async function movingRefusal(saver: BaseTurnSaver, threadId: string): Promise<Refusal | null> {
+  const moving = await movingOf(saver, threadId);
+  return moving && { code: "THREAD_MOVED", message: `${movingText(moving)} Finish the move: ${moving.command}` };
+}
+
+export const movingText = ({ to, since }: Moving): string => `The thread is being moved to ${to} since ${since}.`;
+
+/** The command that moves a thread between two databases, by their names. */
+export function moveCommand(from: string, to: string, threadId: string): string {
+  const [src, dst] = [placeNamed(from), placeNamed(to)];
+  return turns(
+    "move",
+    [src.place, dst.place, threadId],
+    src.schema !== undefined && ["--schema", src.schema],
+    dst.schema !== undefined && ["--to-schema", dst.schema],
+    "--yes",
+  );
+}
+
+/** How a command names a database that is called so. */
+export function placeNamed(name: string): { place: string; schema: string | undefined } {
+  const [, server, schema] = /^([^/]+\/.*) \(schema (.+)\)$/.exec(name) ?? [];
+  if (server === undefined) return { place: name, schema: undefined };
+  return { place: `postgresql://${server}`, schema: schema === "turns" ? undefined : schema };
+}
+
+/** The command that looks at a thread in the database with this name. */
+export function statusThere(name: string, threadId: string, program = "turns"): string {
+  const { place, schema } = placeNamed(name);
+  const start = [program, shellWord(place), ...(schema === undefined ? [] : [optionText("--schema", schema)])].join(" ");
+  return startedAs(
+    /\.(db|sqlite|sqlite3)$|^postgresql:/i.test(place) ? start : start.replace(" ", " --db "),
+    turns("status", [threadId]),
+  );
+}
+
+/** What THREAD_MOVED says to somebody with a command line. @param from the name of the database that the thread was in */
+export function movedMessage(data: Readonly<Record<string, unknown>>, from: string, program?: string): string {
+  const [threadId, to, at] = [data["threadId"], data["to"], data["at"]].map(String) as [string, string, string];
+  if (data["gone"] !== true)
+    return `Thread ${JSON.stringify(threadId)} is being moved to ${to} since ${at}, so nothing can be saved on it here. Finish the move: ${moveCommand(from, to, threadId)}`;
+  return `Thread ${JSON.stringify(threadId)} was moved to ${to} at ${at}. It is there: ${statusThere(to, threadId, program)}; to move it back: ${moveCommand(to, from, threadId)}`;
+}
