@@ -1,9 +1,10 @@
 import type { BaseTurnSaver } from "../base-saver";
 import { internalsOf } from "../internals";
+import type { ThreadActivity } from "../store/inspection";
 import type { Drift } from "../store/schema-drift";
 import { isAlive } from "../turns/process-identity";
 import { NO_GRAPH } from "./answers";
-import { movingOf, movingText } from "./moving";
+import { movingIn, movingText } from "./moving";
 import { paged } from "./place";
 import { effectsInDoubt } from "./standing";
 import { turns } from "./words";
@@ -98,15 +99,16 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
       `${turns("rewind", [threadId], ["--graph", NO_GRAPH])} finishes it, and ${turns("rewind", [threadId], "--abandon")} gives it up.`,
     );
   }
-  for await (const { threadId } of paged(
-    (last: { threadId: string } | undefined) => store.inspect.activity({ after: last?.threadId, limit: PAGE }),
+  const threads = paged(
+    (last: ThreadActivity | undefined) => store.inspect.activity({ after: last?.threadId, limit: PAGE }),
     PAGE,
-  )) {
-    const moving = await movingOf(saver, threadId);
+  );
+  for await (const thread of threads) {
+    const moving = movingIn(saver, thread);
     if (moving === null) continue;
     find(
       "problem",
-      movingText(moving).replace("The thread", `Thread ${threadId}`),
+      movingText(moving).replace("The thread", `Thread ${thread.threadId}`),
       `If nobody is doing it, finish the move: ${moving.command}`,
     );
   }

@@ -1,6 +1,6 @@
 import type { BaseTurnSaver } from "../base-saver";
-import { TurnsError, type TurnsErrorCode } from "../errors";
 import { internalsOf } from "../internals";
+import type { ThreadActivity } from "../store/inspection";
 import type { Refusal } from "./refusal";
 import { optionText, shellWord, startedAs, turns } from "./words";
 
@@ -14,21 +14,17 @@ export interface Moving {
   command: string;
 }
 
-const TOLD_ELSEWHERE: readonly TurnsErrorCode[] = ["THREAD_MOVED", "REWIND_UNFINISHED", "CHECKPOINT_CORRUPTED"];
-
 /** The move that a thread is in; null if there is none. */
 export async function movingOf(saver: BaseTurnSaver, threadId: string): Promise<Moving | null> {
-  const { store } = internalsOf(saver);
-  try {
-    const movedTo = (await store.departure(threadId))?.movedTo;
-    if (movedTo === undefined) return null;
-    const { id, to, at: since } = movedTo;
-    return { id, to, since, command: moveCommand(store.name, to, threadId) };
-  } catch (error) {
-    // A thread that is gone, that is being rewound, or whose rows are damaged: others tell of that.
-    if (TurnsError.is(error) && TOLD_ELSEWHERE.includes(error.code)) return null;
-    throw error;
-  }
+  const [thread] = await internalsOf(saver).store.inspect.activity({ threadId, limit: 1 });
+  return thread === undefined ? null : movingIn(saver, thread);
+}
+
+/** {@link movingOf} for a thread that was listed. */
+export function movingIn(saver: BaseTurnSaver, { threadId, movedTo }: ThreadActivity): Moving | null {
+  if (movedTo === undefined) return null;
+  const { id, to, at: since } = movedTo;
+  return { id, to, since, command: moveCommand(internalsOf(saver).store.name, to, threadId) };
 }
 
 /** Why nothing can be changed on a thread now; null if it isn't being moved. */

@@ -4,7 +4,7 @@ import { internalsOf } from "../internals";
 import type { ThreadActivity } from "../store/inspection";
 import { isAlive } from "../turns/process-identity";
 import { effectsInDoubt, everywhere, type OpenQuestion, type EffectInDoubt, standingOf, type ThreadState } from "./standing";
-import { type Moving, movingOf } from "./moving";
+import { type Moving, movingIn } from "./moving";
 import { paged } from "./place";
 
 /** A thread in a list. */
@@ -91,7 +91,7 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
     const { threadId, createdAt, lastAt, checkpoints, turns, effects } = thread;
     const nodes = { inFlight: inFlight.map(({ node }) => node), failed: failures.map(({ node }) => node) };
     const counts = { checkpoints, turns, effects, waiting: questions.length, inDoubt: inDoubt.length };
-    threads.push({ threadId, state, createdAt, lastAt, ...nodes, ...counts, moving: await movingOf(saver, threadId) });
+    threads.push({ threadId, state, createdAt, lastAt, ...nodes, ...counts, moving: movingIn(saver, thread) });
   }
   return { threads, total: all.length, cursor: null };
 }

@@ -1,3 +1,5 @@
+import type { MovedTo } from "./moves";
+
 /*
  * What {@link Inspection} tells: rows and sums for people who look into a database.
  */
@@ -11,6 +13,8 @@ export interface ThreadActivity {
   checkpoints: number;
   turns: number;
   effects: number;
+  /** Where it moves to, if it's held for that. */
+  movedTo: MovedTo | undefined;
 }
 
 /** A channel that a node task wrote to on a checkpoint. */

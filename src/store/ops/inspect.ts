@@ -12,6 +12,7 @@ import { prunedTokensOf, summed } from "../token-sums";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawSnapshot, toLiveHead } from "./heads";
+import { movedToOf } from "../moves";
 import { liveWrites, type RawWrites } from "./put-writes";
 import { publicRewind, type RawRewind, rewindOf } from "./rewind-records";
 import { undoneIn } from "./rewinds";
@@ -25,7 +26,7 @@ import { openBody, segmentsOf } from "./values";
 
 type Query<K extends keyof Inspection> = Parameters<Inspection[K]>[0];
 
-const ACTIVITIES = `SELECT t.thread_id, t.created_at, t.snapshots, t.turns, t.effects,
+const ACTIVITIES = `SELECT t.thread_id, t.created_at, t.snapshots, t.turns, t.effects, t.moved_to,
     (SELECT c.created_at FROM langgraph_checkpoints AS c WHERE c.thread = t.thread ORDER BY c.seq DESC LIMIT 1) AS turn_at,
     (SELECT s.created_at FROM langgraph_snapshots AS s WHERE ${ofThread("s.seq", "t.thread")} ORDER BY s.seq DESC LIMIT 1) AS checkpoint_at
   FROM langgraph_threads AS t`;
@@ -38,6 +39,7 @@ interface RawActivity {
   snapshots: number;
   turns: number;
   effects: number;
+  moved_to: string | null;
   turn_at: string | null;
   checkpoint_at: number | null;
 }
@@ -47,11 +49,14 @@ export function* activity(session: Session, { after = "", limit, threadId: only 
     only === undefined
       ? yield* session.all<RawActivity>(ACTIVITY, after, limit)
       : yield* session.all<RawActivity>(ACTIVITY_OF, only, limit);
-  return rows.map(({ thread_id: threadId, created_at: createdAt, snapshots, turns, effects, turn_at, checkpoint_at }) => {
-    const times = [createdAt, turn_at ?? "", checkpoint_at === null ? "" : new Date(checkpoint_at).toISOString()];
-    const lastAt = times.reduce((newest, time) => (time > newest ? time : newest));
-    return { threadId, createdAt, lastAt, checkpoints: snapshots, turns, effects };
-  });
+  return rows.map(
+    ({ thread_id: threadId, created_at: createdAt, snapshots, turns, effects, moved_to, turn_at, checkpoint_at }) => {
+      const times = [createdAt, turn_at ?? "", checkpoint_at === null ? "" : new Date(checkpoint_at).toISOString()];
+      const lastAt = times.reduce((newest, time) => (time > newest ? time : newest));
+      const movedTo = moved_to === null ? undefined : movedToOf(moved_to);
+      return { threadId, createdAt, lastAt, checkpoints: snapshots, turns, effects, movedTo };
+    },
+  );
 }
 
 /** The newest version of the first checkpoint behind a place. */
