@@ -103,7 +103,7 @@ describeInBrowser.each(["light", "dark"] as const)("S10.2 the page in %s colours
     expect(await focused(page)).toMatch(/^To confirm/);
     await page.keyboard.type("light");
     await press(page, "Enter");
-    await see(page, "Type the id of the thread exactly", "dialog");
+    await see(page, /^Type the thread.s id:/, "dialog");
     await page.keyboard.type("house");
     await press(page, "Enter");
     await page.locator("dialog").waitFor({ state: "detached" });

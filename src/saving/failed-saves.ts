@@ -61,7 +61,8 @@ export class FailedSaves {
   async failed(config: RunnableConfig, at: Save, thrown: unknown): Promise<void> {
     const { threadId, ns, checkpointId, parentId, nodeTaskId } = at;
     const continues = this.options.onCheckpointError === "continue";
-    if (nodeTaskId === undefined && !continues) await this.#remember(at, thrown);
+    // A run must be told at once, before its next node starts. Who saves by hand is told when that is known.
+    const remembered = nodeTaskId === undefined && !continues ? this.#remember(at, thrown) : undefined;
     const start = this.starts.of(config, at);
     const isRun = start.sawDeletion !== undefined || isRecorded(config.callbacks, this.recorder);
     const isClosed = isRun && TurnsError.is(thrown, "STORE_CLOSED");
@@ -71,7 +72,10 @@ export class FailedSaves {
     // A run whose thread now belongs to somebody else must not continue.
     const isElsewhere = TurnsError.is(error, "LEASE_LOST") || TurnsError.is(error, "THREAD_MOVED");
     if (continues && !isElsewhere) return;
-    if (!isRecorded(config.callbacks, this.recorder)) throw error;
+    if (!isRecorded(config.callbacks, this.recorder)) {
+      await remembered;
+      throw error;
+    }
     await this.pending.hold(threadId, ns, error, start);
   }
 
