@@ -13,14 +13,14 @@ import { type Body, crash, stepRunner } from "./recover-world";
 jest.setTimeout(600_000);
 
 /** What people do with threads at 3 a.m., one after the other. Numbers choose among what there is. */
-interface Deed {
-  do: (typeof DEEDS)[number];
+interface Step {
+  do: (typeof STEPS)[number];
   thread: number;
   at: number;
 }
 
 const OF_FILES = ["salvage", "backup", "vacuum"] as const;
-const DEEDS = [
+const STEPS = [
   "run",
   "run and fail",
   "die",
@@ -38,8 +38,8 @@ const DEEDS = [
   ...OF_FILES,
 ] as const;
 
-const deed: fc.Arbitrary<Deed> = fc.record({
-  do: fc.constantFrom(...DEEDS.filter((one) => !ON_POSTGRES || !OF_FILES.includes(one as never))),
+const step: fc.Arbitrary<Step> = fc.record({
+  do: fc.constantFrom(...STEPS.filter((one) => !ON_POSTGRES || !OF_FILES.includes(one as never))),
   thread: fc.nat(2),
   at: fc.nat(3),
 });
@@ -111,7 +111,7 @@ class World {
     this.places = [new Place(options, this.#ledger, body), new Place(options, this.#ledger, body)];
   }
 
-  async do({ do: what, thread, at }: Deed): Promise<void> {
+  async do({ do: what, thread, at }: Step): Promise<void> {
     const [here, there] = at % 2 === 0 ? this.places : ([...this.places].reverse() as [Place, Place]);
     const all = [...(await here.threads())].sort();
     const id = all.length === 0 || what === "run" || what === "run and fail" ? NAMES[thread]! : all[thread % all.length]!;
@@ -238,10 +238,10 @@ describe.each([
 ])("databases that are %s", (_, options) => {
   test("S2.9 S3.1 S9.4 property: no matter what is done to threads, nothing is damaged, no effect is repeated, and what is unfinished can be finished", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(deed, { minLength: 6, maxLength: 30, size: "max" }), async (deeds) => {
+      fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 30, size: "max" }), async (steps) => {
         const world = new World(options);
         try {
-          for (const one of deeds) await world.do(one);
+          for (const one of steps) await world.do(one);
           await world.check();
           await world.end();
         } finally {
