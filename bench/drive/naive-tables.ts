@@ -187,7 +187,7 @@ export class NaiveTables implements Tables {
     const turn = `INSERT INTO langgraph_checkpoints (id, graph_id, node_name, turn_type, serialized_state, task_id, created_at, seq, state_format, thread,
       checkpoint_ns, checkpoint_id, node_task_id, run_id, step, attempt, status, durable, graph, fingerprint, checksum)`;
     this.#sql = {
-      number: db.prepare("UPDATE langgraph_settings SET value = ? WHERE name = 'threads'"),
+      number: db.prepare("UPDATE langgraph_settings SET value = CAST(? AS INTEGER) WHERE name = 'threads'"),
       thread:
         db.prepare(`INSERT INTO langgraph_threads (thread, thread_id, tag, created_at, seq, epoch, generation, pruned_seq, unswept, snapshots,
         writes, turns, effects, others, checksum) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '')`),
