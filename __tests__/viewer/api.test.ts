@@ -512,7 +512,7 @@ test("S10.3 a redacted bundle has nothing of what the thread says", async () => 
       "go 4",
       "planned",
       "How high",
-      "30 m",
+      "30 m high",
       "no network",
       "call-1",
       "429 Too",
