@@ -9,6 +9,7 @@ import { scenarioText } from "./report/table";
 import { diskSyncs } from "./scenarios/disk-syncs";
 import { tasks } from "./scenarios/finished-tasks";
 import { firstNode } from "./scenarios/first-node";
+import { firstScreen } from "./scenarios/first-screen";
 import { floors } from "./scenarios/floors";
 import { forks } from "./scenarios/forks";
 import { graphTurns } from "./scenarios/graph-turns";
@@ -26,7 +27,7 @@ import { weight } from "./scenarios/weight";
 
 /** What child processes measure, and short threads, come before what fills this process; the long thread last, as it takes the longest. */
 const scenarios: Scenario[] = [
-  ...[weight, importCost, memory, diskSyncs, statements],
+  ...[weight, importCost, memory, firstScreen, diskSyncs, statements],
   ...[firstNode, floors, superstepShare, ladder, openAndRead],
   ...[...threadScenarios, forks, graphTurns, tasks, postgres, longThread],
 ];

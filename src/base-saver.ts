@@ -271,6 +271,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    * {@link copyThread} with the same id starts a new thread.
    *
    * @param options.final also refuses new input with this id, until you call `saver.retention.reuseThread`
+   * @throws {TurnsError} THREAD_MOVED for a thread that was moved to another database, or whose move isn't finished: delete it there
    */
   override async deleteThread(threadId: string, options: { final?: boolean } = {}): Promise<void> {
     const { final } = checkedOptions(deletion, options);

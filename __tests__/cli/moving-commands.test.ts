@@ -335,6 +335,12 @@ describe("a move that was interrupted", () => {
           plan: { done: false, refused: { code: "THREAD_MOVED", message: expect.stringContaining(finish) } },
         });
       }
+      // What is done to all threads leaves it out, and says so.
+      for (const done of [[], ["--yes"]]) {
+        const all = await turns(["prune", "--keep-last", "1", ...done, ...db(from), "--table"]);
+        expect(all).toMatchObject({ code: 4, stdout: expect.stringContaining(`Not pruned: t: `), stderr: "" });
+        expect(all.stdout).toContain(finish);
+      }
       const reuse = await turns(["reuse", "t", ...db(from), "--table"]);
       expect(reuse.stdout).toContain(`turns ${to} status t`);
       expect(reuse.stdout).toMatch(new RegExp(`to ${to}, which began at \\d{4}-`));

@@ -239,6 +239,8 @@ describe("a graph that --graph names", () => {
     expect((await json(place, "recover", withGraph("graph"), 4)).plan.threads).toEqual([
       { threadId: "killed", does: "continue", why: "it stopped at charge" },
     ]);
+    const { plan } = await json(place, "resume", ["killed", ...withGraph("ships")], 4);
+    expect(plan.inDoubt).toMatchObject([{ name: "ship", title: "ship", node: "charge" }]);
     const { report } = await json(place, "recover", [...withGraph("ships"), "--yes"], 4);
     expect(report).toMatchObject({ resumed: [], skipped: [{ threadId: "killed", reason: { code: "EFFECT_IN_DOUBT" } }] });
     const [{ id }] = JSON.parse((await turns(place, "effects")).stdout).effects;

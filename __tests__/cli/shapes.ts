@@ -370,7 +370,7 @@ export const RUNNING_SHAPES = {
         does: z.enum(["continue", "restart", "return", "refuse"]),
         inDoubt: list(
           object({
-            ...{ id: text, name: text, label: text, node: text },
+            ...{ id: text, name: text, label: text, title: text, node: text },
             settledBy: settler,
           }),
         ),

@@ -3,7 +3,7 @@ import { moveAllThreads, moveThread } from "langgraph-checkpoint-turns/maintenan
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { answer, at, input, KEY, secretGraph } from "../support/enc-graph";
 import { choresOn, config, undone, undosNamed, undosOf } from "../support/undo-world";
-import { ALL_TABLES, internalsOf, MOVED } from "../../src/testing-internal";
+import { ALL_TABLES, internalsOf, MOVED, setFailpointHandler } from "../../src/testing-internal";
 import { makeLarge } from "../retention/large-thread";
 import { Deeds, refusal } from "../support/eff-world";
 import { dump } from "../support/s1-tools";
@@ -15,6 +15,7 @@ const OTHER_KEY = Buffer.from("1177c90ab3fe5d62480199aabbccddeeff112233445566778
 jest.setTimeout(300_000);
 const savers: TurnSaver[] = [];
 afterEach(() => {
+  setFailpointHandler(undefined);
   for (const saver of savers.splice(0)) saver.close();
 });
 
@@ -122,6 +123,7 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
       effects: () => from.effects.list("t"),
       rewind: () => from.rewind({ threadId: "t", toTask: "a" }),
       prune: () => from.prune({ threadId: "t", keepLast: 1 }),
+      deleteThread: () => from.deleteThread("t"),
       names: () => from.names.set({ threadId: "t" }, "n"),
       copyThread: () => from.copyThread("t", "u"),
       moveThread: () => moveThread(from, opened(newPlace(kind)), "t"),
@@ -143,6 +145,39 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     expect(await refusal(moveThread(from, to, "t"))).toMatchObject({ code: "THREAD_EXISTS" });
     expect(await problemsIn(from)).toEqual([]);
   });
+
+  test.each(["move-hold.after", "move-publish.after"])(
+    "S9.7 S2.4 nothing prunes or deletes a thread whose move was interrupted at %s, a dry run says so, and others are pruned",
+    async (point) => {
+      const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+      await lived(from);
+      for (const task of ["a", "b"]) await secretGraph(from).invoke(input("go", task), at("other"));
+      setFailpointHandler((reached) => {
+        if (reached === point) throw new Error("stopped here");
+      });
+      await expect(moveThread(from, to, "t")).rejects.toThrow("stopped here");
+      setFailpointHandler(undefined);
+      const before = await toldOf(from, "t");
+      for (const wish of [{ keepLast: 1 }, { keepTasks: 1 }, { maxAgeMs: 0 }, { idleMs: 0 }]) {
+        for (const dryRun of [true, false]) {
+          const one = await refusal(from.prune({ threadId: "t", ...wish, dryRun }));
+          expect([wish, dryRun, one.code, one.data?.["to"]]).toEqual([wish, dryRun, "THREAD_MOVED", nameOf(to)]);
+        }
+        const all = await from.prune({ ...wish, dryRun: true });
+        expect([wish, all.failed]).toEqual([wish, [{ threadId: "t", error: expect.objectContaining({ code: "THREAD_MOVED" }) }]]);
+      }
+      expect(await refusal(from.deleteThread("t"))).toMatchObject({ code: "THREAD_MOVED" });
+      const { threads, failed } = await from.prune({ idleMs: 0 });
+      expect([threads, failed.map(({ threadId }) => threadId)]).toEqual([1, ["t"]]);
+      expect(await toldOf(from, "t")).toEqual(before);
+      expect(await moveThread(from, to, "t")).toMatchObject({ threadId: "t" });
+      expect(await toldOf(to, "t")).toEqual(before);
+      // Whoever gives the id up here can delete it here.
+      await from.retention.reuseThread("t");
+      await from.deleteThread("t");
+      for (const saver of [from, to]) expect(await problemsIn(saver)).toEqual([]);
+    },
+  );
 
   test("S9.7 a thread that runs, that is being rewound, or whose id the target has, stays where it is; the others move", async () => {
     const source = newPlace(kind);

@@ -157,7 +157,7 @@ describe("what a rewind would undo", () => {
   test("S10.2 without the graph an undo may be in it", () => {
     const { headline, text } = rewindSentence("thread", preview);
     expect([headline, text]).toEqual(["To first: undoes pay and book", "Without an undo: mail and log."]);
-    expect(verdictWords("unregistered")).toBe("its undo needs --graph");
+    expect(verdictWords("unregistered")).toBe("its undo, if it has one, needs --graph");
   });
 });
 

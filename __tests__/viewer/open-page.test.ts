@@ -124,7 +124,7 @@ describeInBrowser("S10.2 the dialog of a change", () => {
 describeInBrowser("S10.2 the dialog of a rewind without a graph", () => {
   it.each([
     ["has no undo", false],
-    ["its undo needs --graph", true],
+    ["its undo, if it has one, needs --graph", true],
   ])("S10.2 says how undos are called only if they are in your code: %s", async (words, isInCode) => {
     const file = await threads("a");
     // The page is another process, which doesn't know what is defined here.

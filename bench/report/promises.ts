@@ -5,6 +5,7 @@ import { IMPORT, LANGGRAPH } from "../scenarios/import-cost";
 import { ALONE_EARLY, ALONE_LATE } from "../scenarios/long-thread";
 import { OPEN_AND_READ } from "../scenarios/open-and-read";
 import { getAt, listAt, POSTGRES, STEP_AT_ONCE, STEP_FAR, stepAt } from "../scenarios/postgres";
+import { FIRST_SCREEN, LONG_SCREEN } from "../scenarios/first-screen";
 import type { Result } from "../scenarios/scenario";
 import { PAGES, STATEMENTS } from "../scenarios/statements";
 import { SHARE } from "../scenarios/superstep-share";
@@ -74,6 +75,12 @@ function light(of: Find): Promised[] {
     noMoreThan("source files that a put runs through", 30, count("weight", FILES_OF_PUT)),
     atMost("importing the root: ours ÷ importing LangGraph", 0.1, of("import-cost")?.samples.ratio(IMPORT, OURS, LANGGRAPH)),
     noMoreThan("lines in src", 27_500, count("weight", LINES)),
+    below(
+      "`turns web`, first screen of a thread of 1,000 turns",
+      300,
+      count("first-screen", FIRST_SCREEN, LONG_SCREEN),
+      (ms) => `${digits(ms)} ms`,
+    ),
   ];
 }
 

@@ -60,7 +60,7 @@ type Verdict = RewindPreview["effects"][number]["verdict"];
 
 const VERDICTS: Readonly<Record<Verdict, string>> = {
   undo: "its undo is called",
-  unregistered: "its undo needs --graph",
+  unregistered: "its undo, if it has one, needs --graph",
   "done-already": "undone before",
   "none-needed": "needs no undo",
   failed: "didn't happen",

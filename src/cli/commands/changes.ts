@@ -10,12 +10,13 @@ import { titled } from "../../inspection/effects";
 import { effectsInDoubt } from "../../inspection/standing";
 import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
 import { effectLine } from "../../inspection/turns";
+import type { PruneReport } from "../../retention/prune";
 import type { FinishRequest, RewindReport } from "../../rewind/plan";
 import type { Rewind } from "../../rewind/rewinds";
 import type { RewindCounts } from "../../store/store";
 import { type CommandSpec, command, duration, whole } from "../command";
 import { fileOf } from "../database";
-import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
+import { DONE, exitCodeOf, INTERRUPTED, messageOf, NEEDS_DECISION, UsageError } from "../exit";
 import { loadGraph, loadModule } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
@@ -467,23 +468,36 @@ export const PRUNE = command<PruneOptions>({
     const request = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
     if (Object.keys(request).every((name) => name === "threadId"))
       throw new UsageError("Nothing says what to keep.", "Give --keep-tasks, --keep-last, --max-age or --idle.");
-    const plan = failuresAsText(await saver.prune({ ...request, dryRun: true }));
+    const refused = threadId === undefined ? null : await movingRefusal(saver, threadId);
+    const counted = refused === null ? await saver.prune({ ...request, dryRun: true }) : NOTHING_PRUNED;
     return planned(options, {
-      plan,
-      refused: threadId === undefined ? null : await movingRefusal(saver, threadId),
-      planText: () => `${prunedText(plan)} would be removed. That can't be taken back.`,
+      plan: failuresAsText(counted),
+      refused,
+      planText: () => `${prunedText(counted)} would be removed. That can't be taken back.${notPruned(counted)}`,
       act: async () => {
-        const report = failuresAsText(await interruptible((signal) => saver.prune({ ...request, signal })));
+        const report = await interruptible((signal) => saver.prune({ ...request, signal }));
         const rest = report.done ? "" : " It was interrupted: the same command continues.";
+        const [first] = report.failed.map(({ error }) => exitCodeOf(error)).sort();
         return {
-          report,
-          text: () => `Removed ${prunedText(report)}; ${bytes(Math.max(0, report.bytesFreed))} less on disk.${rest}`,
-          exit: report.done ? DONE : INTERRUPTED,
+          report: failuresAsText(report),
+          text: () =>
+            `Removed ${prunedText(report)}; ${bytes(Math.max(0, report.bytesFreed))} less on disk.${rest}${notPruned(report)}`,
+          exit: report.done ? (first ?? DONE) : INTERRUPTED,
         };
       },
     });
   },
 });
+
+const NOTHING_PRUNED: PruneReport = {
+  ...{ checkpoints: 0, writes: 0, turns: 0, chunks: 0, threads: 0, deletedThreads: [], failed: [] },
+  ...{ bytesFreed: 0, dryRun: true, done: true },
+};
+
+/** Threads that stay as they are, and why. */
+function notPruned({ failed }: PruneReport): string {
+  return failed.map(({ threadId, error }) => `\nNot pruned: ${oneLine(threadId)}: ${oneLine(messageOf(error))}`).join("");
+}
 
 function failuresAsText<R extends Awaited<ReturnType<BaseTurnSaver["prune"]>>>(report: R) {
   return { ...report, failed: report.failed.map(({ threadId, error }) => ({ threadId, error: String(error) })) };

@@ -6,7 +6,7 @@ import { nodePathOf } from "../../guards/graph-document";
 import { movingRefusal } from "../../inspection/moving";
 import { numberOf, threadNamed } from "../../inspection/place";
 import { plain } from "../../inspection/plain";
-import { titleOf } from "../../inspection/effects";
+import { titled } from "../../inspection/effects";
 import { type OpenQuestion, standingOf, type Standing } from "../../inspection/standing";
 import { inbox } from "../../inspection/threads";
 import type { Refusal } from "../../inspection/refusal";
@@ -66,7 +66,8 @@ export interface ResumePlan {
   reason: { code: string; message: string } | null;
   kept: readonly string[];
   runs: readonly string[];
-  inDoubt: readonly { id: string; name: string; label: string; node: string; settledBy: SettledBy }[];
+  /** `title`: the effect by what it was called with. */
+  inDoubt: readonly { id: string; name: string; label: string; title: string; node: string; settledBy: SettledBy }[];
   questions: readonly string[];
 }
 
@@ -105,7 +106,7 @@ export const RESUME = command<ResumeOptions>({
     const drift = accept === undefined ? how : { accept };
     return withRunner(saver, module, async (runner, graph) => {
       const status = await runner.status(threadId);
-      const plan = resumePlan(status, accept === undefined ? how : "continue");
+      const plan = await resumePlan(saver, status, accept === undefined ? how : "continue");
       const isWaiting = plan.questions.length > 0 && status.failed.length + status.inFlight.length === 0;
       const moving = await movingRefusal(saver, threadId);
       const refused = moving ?? (plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : null);
@@ -136,7 +137,7 @@ function refusalOf(reason: ThreadStatus["reason"]): Refusal | null {
   };
 }
 
-function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): ResumePlan {
+async function resumePlan(saver: BaseTurnSaver, status: ThreadStatus, drift: ResumeOptions["drift"]): Promise<ResumePlan> {
   const { threadId, taskId, reason, completed, failed, inFlight, next, inDoubt, waiting } = status;
   const decided = reason?.code === "GRAPH_CHANGED" ? drift : undefined;
   const does = decided ?? status.onResume;
@@ -147,9 +148,9 @@ function resumePlan(status: ThreadStatus, drift: ResumeOptions["drift"]): Resume
     reason: reason === undefined ? null : { code: reason.code, message: reason.message },
     kept: isContinued ? unique(completed.map(({ path }) => path)) : [],
     runs: isContinued ? unique([...open, ...next.filter((name) => !open.some((path) => path.startsWith(`${name}|`)))]) : [],
-    inDoubt: inDoubt.map((effect) => {
-      const { id, name, label, nodeNs } = effect;
-      return { id, name, label, node: nodePathOf(nodeNs), settledBy: settledBy(effect, checkedUndos(undefined)) };
+    inDoubt: (await titled(saver, inDoubt)).map((effect) => {
+      const { id, name, label, title, nodeNs } = effect;
+      return { id, name, label, title, node: nodePathOf(nodeNs), settledBy: settledBy(effect, checkedUndos(undefined)) };
     }),
     questions: waiting.map(({ id, path, value }) => `${path} asks ${brief(plain(value))} (interrupt ${id ?? "without id"})`),
   };
@@ -198,7 +199,7 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
   ].join("\n");
 }
 
-function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt"][number]): string {
+function doubtText({ id, title, node, settledBy: by }: ResumePlan["inDoubt"][number]): string {
   const settle = `settle it first: ${toCopy(turns("effect resolve", [id, "done"], "--yes"))} (or not-done)`;
   const how: Readonly<Record<SettledBy, string>> = {
     probe: "its probe is asked",
@@ -207,7 +208,7 @@ function doubtText({ id, name, label, node, settledBy: by }: ResumePlan["inDoubt
     "maybe-probe": `unless it has a probe, ${settle}`,
     person: settle,
   };
-  return `${titleOf({ name, label })} of ${node}: ${how[by]}`;
+  return `${title} of ${node}: ${how[by]}`;
 }
 
 /** Runs a thread, and tells what became of it. Ctrl-C stops it behind the nodes that run. */

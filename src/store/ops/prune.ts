@@ -10,7 +10,7 @@ import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./graphs";
 import { IN_PART, partsOf } from "./paging";
 import { keepTokens } from "./pruned-tokens";
-import { listRuns, threadKey } from "./thread-rows";
+import { listRuns, refuseMoved, threadKey } from "./thread-rows";
 
 /** The plus keeps an engine from reading all rows of the thread. */
 const DELETE = {
@@ -37,9 +37,12 @@ export function* threadsOfRuns(session: Session, runIds: readonly string[]): Pro
   return [...new Set(found.flat(2))].sort();
 }
 
+/** @throws {TurnsError} THREAD_MOVED, also while it moves */
 export function* prunePlan(session: Session, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
   const key = yield* threadKey(session, threadId);
-  return key === undefined ? undefined : yield* planOf(session, key, wish);
+  if (key === undefined) return undefined;
+  refuseMoved(key);
+  return yield* planOf(session, key, wish);
 }
 
 /**
@@ -125,6 +128,7 @@ const SIZE = `SELECT
  *
  * @param before milliseconds since the epoch
  * @returns how much it holds; undefined if it stays
+ * @throws {TurnsError} THREAD_MOVED, also while it moves
  */
 export function* idleThread(
   session: Session,
@@ -133,6 +137,7 @@ export function* idleThread(
   isAlive: (run: RunRow) => boolean,
 ): Program<PruneCounts | undefined> {
   const key = yield* threadKey(session, threadId);
+  if (key !== undefined) refuseMoved(key);
   if (
     key === undefined ||
     (yield* session.get(NAMED, key.thread)) !== undefined ||

@@ -65,6 +65,11 @@ export function* threadKey(session: Session, threadId: string): Program<ThreadSt
   return key;
 }
 
+/** @throws {TurnsError} THREAD_MOVED if the thread is somewhere else, or on its way there */
+export function refuseMoved({ row }: ThreadState): void {
+  if (row.movedTo !== undefined) throw threadMoved(row);
+}
+
 /** {@link threadKey} that also finds what is left of a thread that moved to another database. */
 export function* threadOrSignpost(session: Session, threadId: string): Program<ThreadState | undefined> {
   const known = yield* session.known(threadId);

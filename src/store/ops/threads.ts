@@ -1,8 +1,9 @@
+import { TurnsError } from "../../errors";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
-import { bury, threadNumbers, threadKey, listRuns } from "./thread-rows";
+import { bury, listRuns, refuseMoved, threadKey, threadNumbers, threadOrSignpost } from "./thread-rows";
 import type { RunRow, ThreadRow } from "../store";
 import { refuseBack } from "./paging";
 import { clearRuns } from "./runs";
@@ -62,7 +63,10 @@ export function* getThread(session: Session, threadId: string): Program<ThreadRo
   return { threadId, createdAt, epoch, checkpoints, turns, tasks };
 }
 
-/** Leaves a tombstone, even for a thread that doesn't exist: its first save may be on its way. */
+/**
+ * Leaves a tombstone, even for a thread that doesn't exist: its first save may be on its way.
+ * @throws {TurnsError} THREAD_MOVED: its rows are in another database, or on their way there, and would stay there
+ */
 export function* deleteThread(
   session: Session,
   threadId: string,
@@ -71,10 +75,21 @@ export function* deleteThread(
   isAlive: (run: RunRow) => boolean,
 ): Program<void> {
   yield* session.lock(threadId);
+  yield* refuseElsewhere(session, threadId);
   const dead = (yield* listRuns(session, threadId)).filter((run) => !isAlive(run));
   yield* clearRuns(session, dead);
   yield* removeThread(session, threadId);
   yield* bury(session, threadId, deletedAt, final);
+}
+
+/** A thread whose own row is damaged can be deleted. */
+function* refuseElsewhere(session: Session, threadId: string): Program<void> {
+  try {
+    const key = yield* threadOrSignpost(session, threadId);
+    if (key !== undefined) refuseMoved(key);
+  } catch (error) {
+    if (!TurnsError.is(error, "CHECKPOINT_CORRUPTED")) throw error;
+  }
 }
 
 /**
