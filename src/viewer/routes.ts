@@ -31,6 +31,7 @@ import { firstLine, inBrief, listed, plural, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { isId } from "../system";
 import { pregelOf } from "../turns/attached-graph";
+import { FIRST_THREADS } from "./addresses";
 import type * as Api from "./api";
 import { HttpError } from "./failures";
 
@@ -155,12 +156,18 @@ async function overviewAnswer(context: Context): Promise<Api.Overview> {
 export async function warmUp(context: Context, signal: AbortSignal): Promise<void> {
   const asked = { params: {}, query: new URLSearchParams(), signal };
   await serverAnswer(context);
-  const { threads } = await threadsAnswer(context, asked);
-  const first = threads.find(({ needsYou }) => needsYou) ?? threads[0];
+  await threadsAnswer(context, asked);
+  const first = await firstThread(context);
   if (first === undefined || signal.aborted) return;
-  const thread = { ...asked, params: { id: first.threadId } };
+  const thread = { ...asked, params: { id: first } };
   await threadAnswer(context, thread);
   await timelineAnswer(context, thread);
+}
+
+/** The thread that the page shows if its address names none: the first in its list. */
+export async function firstThread({ saver }: Context): Promise<string | undefined> {
+  const { threads } = await listThreads(saver, { sort: "activity", limit: FIRST_THREADS });
+  return (threads.find(needsYou) ?? threads[0])?.threadId;
 }
 
 const SORTS: readonly ThreadSort[] = ["activity", "created", "turns", "id"];
@@ -184,12 +191,14 @@ async function threadsAnswer({ saver }: Context, { query }: Asked): Promise<Api.
 
 const NEEDY: readonly ThreadState[] = ["rewinding", "in-doubt", "waiting", "failed", "interrupted", "unfinished"];
 
+const needsYou = ({ state, moving }: ThreadLine): boolean => NEEDY.includes(state) || moving !== null;
+
 async function listedThread(saver: BaseTurnSaver, line: ThreadLine): Promise<Api.ListedThread> {
-  const { threadId, state } = line;
+  const { threadId } = line;
   const found = await internalsOf(saver).store.inspect.taskTokens(threadId);
   const [tasks, tokens] = [found.length, allTokens(found)];
   const sentence = await sentenceOf(saver, line, { tasks, tokens: tokens.input + tokens.output });
-  return { ...line, sentence, needsYou: NEEDY.includes(state) || line.moving !== null, tasks, tokens };
+  return { ...line, sentence, needsYou: needsYou(line), tasks, tokens };
 }
 
 function allTokens(tasks: readonly Api.TokenCounts[]): Api.TokenCounts {

@@ -11,7 +11,7 @@ import { firstAddresses } from "./addresses";
 import { CHANGES } from "./changes";
 import { failureOf, HttpError } from "./failures";
 import { Cursors, tellLive } from "./live";
-import { type Context, ROUTES, warmUp } from "./routes";
+import { type Context, firstThread, ROUTES, warmUp } from "./routes";
 import { Door, HEADERS, Strangers } from "./security";
 import { WatchedFile } from "./watched-file";
 
@@ -161,7 +161,7 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   const { door, context, folder } = parts;
   door.refuseStrangers(request);
   const { pathname, searchParams: query } = addressOf(request);
-  if (request.method === "GET" && pathname === "/" && query.has("token")) return enter(door, request, response, query);
+  if (request.method === "GET" && pathname === "/" && query.has("token")) return enter(parts, request, response, query);
   door.refuseUnknown(request);
   parts.strangers.isKnown(request.socket);
   if (request.method === "POST") return changed(parts, request, response, pathname);
@@ -230,13 +230,26 @@ function matched(pattern: string, pathname: string): Record<string, string> | un
   }
 }
 
-/** The printed link: its token becomes a cookie, and leaves the address. @throws {HttpError} 401 */
-function enter(door: Door, request: IncomingMessage, response: ServerResponse, query: URLSearchParams): void {
+/**
+ * The printed link: its token becomes a cookie, and leaves the address. An address of nothing in particular gets the thread that the page
+ * would choose, so that the answers about it can be named beside the page.
+ *
+ * @throws {HttpError} 401
+ */
+async function enter(
+  { door, context }: Parts,
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+): Promise<void> {
   const cookie = door.enter(query.get("token") ?? "");
   // A link that was used here before leads to the page.
   if (cookie === undefined) door.refuseUnknown(request);
   else response.setHeader("Set-Cookie", cookie);
   query.delete("token");
+  // What can't be read now is told by the page.
+  const first = query.size === 0 ? await firstThread(context).catch(() => undefined) : undefined;
+  if (first !== undefined) query.set("thread", first);
   const rest = query.toString();
   response.writeHead(303, { Location: `/${rest === "" ? "" : `?${rest}`}` }).end();
 }
