@@ -161,7 +161,9 @@ export async function warmUp(context: Context, signal: AbortSignal): Promise<voi
   if (first === undefined || signal.aborted) return;
   const thread = { ...asked, params: { id: first } };
   await threadAnswer(context, thread);
-  await timelineAnswer(context, thread);
+  const { tasks } = await timelineAnswer(context, thread);
+  const turn = tasks.at(-1)?.lanes[0]?.bars.at(-1)?.number;
+  if (turn !== undefined && !signal.aborted) await turnAnswer(context, { ...asked, params: { id: first, turn: String(turn) } });
 }
 
 /** The thread that the page shows if its address names none: the first in its list. */

@@ -81,6 +81,7 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
   const parts: Parts = {
     context,
     file,
+    files: new Map(),
     folder,
     door: new Door(),
     strangers: new Strangers(MOST_STRANGERS),
@@ -112,7 +113,8 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
   const { port: bound } = server.address() as AddressInfo;
   parts.door.port = bound;
   // Before anybody has the link: a request that meets the same error tells it.
-  const isWarm = warmUp(context, parts.closing.signal).catch(() => undefined);
+  const read = Object.values(FILES).map(([name]) => fileOf(parts, name).catch(() => undefined));
+  const isWarm = Promise.all([...read, warmUp(context, parts.closing.signal).catch(() => undefined)]);
   await Promise.race([isWarm, new Promise((resolve) => setTimeout(resolve, LONGEST_WARM_UP_MS).unref())]);
   return {
     port: bound,
@@ -130,6 +132,8 @@ interface Parts {
   context: Context;
   file: WatchedFile;
   folder: string;
+  /** Those of {@link FILES} that were sent, by name: the script waits for nothing that is read or made meanwhile. */
+  files: Map<string, Buffer>;
   door: Door;
   strangers: Strangers;
   cursors: Cursors;
@@ -158,7 +162,7 @@ async function handle(parts: Parts, request: IncomingMessage, response: ServerRe
 }
 
 async function answered(parts: Parts, request: IncomingMessage, response: ServerResponse, signal: AbortSignal): Promise<void> {
-  const { door, context, folder } = parts;
+  const { door, context } = parts;
   door.refuseStrangers(request);
   const { pathname, searchParams: query } = addressOf(request);
   if (request.method === "GET" && pathname === "/" && query.has("token")) return enter(parts, request, response, query);
@@ -168,7 +172,7 @@ async function answered(parts: Parts, request: IncomingMessage, response: Server
   if (request.method !== "GET") throw notAllowed(response, "GET");
   const asset = Object.hasOwn(FILES, pathname) ? FILES[pathname] : undefined;
   if (pathname === "/") response.setHeader("Link", preloads(query));
-  if (asset !== undefined) return sendFile(request, response, path.join(folder, asset[0]), asset[1]);
+  if (asset !== undefined) return sendFile(parts, request, response, asset);
   // A browser can't read why a stream was refused: there it's told as an event.
   const isTold = pathname === "/api/live" && request.headers.accept?.includes("text/event-stream") === true;
   if (!isTold) parts.file.refuseOther();
@@ -295,13 +299,13 @@ function notAllowed(response: ServerResponse, allowed: string): HttpError {
 }
 
 /** A file that ends with `.gz` is sent as it is to a client that takes it so, which all browsers do. */
-async function sendFile(request: IncomingMessage, response: ServerResponse, file: string, type: string): Promise<void> {
-  let content: Buffer;
-  try {
-    content = await readFile(file);
-  } catch {
-    throw new HttpError(500, "PAGE_NOT_BUILT", `The page isn't built: there is no ${path.basename(file)}. Run npm run build.`);
-  }
+async function sendFile(
+  parts: Pick<Parts, "files" | "folder">,
+  request: IncomingMessage,
+  response: ServerResponse,
+  [file, type]: readonly [name: string, type: string],
+): Promise<void> {
+  let content = parts.files.get(file) ?? (await fileOf(parts, file));
   if (file.endsWith(".gz")) {
     response.setHeader("Vary", "Accept-Encoding");
     if (/\bgzip\b/.test(request.headers["accept-encoding"] ?? "")) response.setHeader("Content-Encoding", "gzip");
@@ -310,6 +314,17 @@ async function sendFile(request: IncomingMessage, response: ServerResponse, file
   // A browser asks for the icon again whenever the address changes.
   if (file.endsWith(".svg")) response.setHeader("Cache-Control", "private, max-age=3600");
   response.writeHead(200, { "Content-Type": type, "Content-Length": content.length }).end(content);
+}
+
+/** @throws {HttpError} 500 */
+async function fileOf({ files, folder }: Pick<Parts, "files" | "folder">, file: string): Promise<Buffer> {
+  try {
+    const content = await readFile(path.join(folder, file));
+    files.set(file, content);
+    return content;
+  } catch {
+    throw new HttpError(500, "PAGE_NOT_BUILT", `The page isn't built: there is no ${file}. Run npm run build.`);
+  }
 }
 
 function sendJson(response: ServerResponse, status: number, body: object): void {
