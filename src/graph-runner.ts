@@ -528,7 +528,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   async #begunAnew(threadId: string, found: Assessment, done: EffectsOfRun["done"], instead: unknown): Promise<Start> {
-    const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
+    const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run, instead);
     if (start === undefined) throw found.obstacle ?? nothingToResume(threadId);
     internalsOf(this.saver).logger.warn(
       { threadId, reason: found.obstacle?.code, changes: found.drift, from: start.checkpointId, effects: done },

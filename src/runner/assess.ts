@@ -145,6 +145,8 @@ interface Changed {
 async function graphChanged({ saver, threadId, run, drift, changed, accept: accepted }: Changed): Promise<TurnsError> {
   const did = await effectsOfRun(saver, threadId, run);
   const call = (drift: string): string => `runner.resume({ threadId: ${JSON.stringify(threadId)}${drift} })`;
+  // With durability "exit", the run's input wasn't saved.
+  const restart = `, drift: "restart"${run?.inputId === undefined ? ", input" : ""}`;
   const accept =
     changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify([...accepted, ...changed])} }.`;
   return new TurnsError("GRAPH_CHANGED", {
@@ -152,7 +154,7 @@ async function graphChanged({ saver, threadId, run, drift, changed, accept: acce
     remedy:
       `Nothing was changed. Choose one. 1. Repair: put the graph back as it was, or give the changed nodes the version label they had, and call ${call("")}. ` +
       `2. Continue with what the completed nodes did: ${call(', drift: "continue"')}.${accept} ` +
-      `3. Start again: ${await startAgain(saver, threadId, run, did, call(', drift: "restart"'))}`,
+      `3. Start again: ${await startAgain(saver, threadId, run, did, call(restart))}`,
     data: { threadId, changes: drift, nodes: changed, effects: allOf(did) },
   });
 }

@@ -1,0 +1,62 @@
+import { isWithin, namespaceAbove, nodeTaskIdOf } from "../store/namespaces";
+
+interface Place {
+  threadId: string;
+  ns: string;
+}
+
+interface NodeTask {
+  nodeNs: string;
+  nodeTaskId: string;
+  step: number;
+}
+
+/**
+ * Node tasks that have completed and whose writes LangGraph hasn't handed in. With durability "exit" it hands in only those of the
+ * last step. The results of the others are in the checkpoint that is saved when the run ends.
+ */
+export class UnsavedResults {
+  /** By thread, and by the outermost node task that they are part of. */
+  readonly #threads = new Map<string, Map<string, NodeTask[]>>();
+
+  completed(threadId: string, { nodeNs, nodeTaskId, step }: NodeTask): void {
+    const tasks = this.#threads.get(threadId) ?? new Map<string, NodeTask[]>();
+    this.#threads.set(threadId, tasks);
+    const outermost = outermostOf(nodeNs);
+    tasks.set(outermost, [...(tasks.get(outermost) ?? []), { nodeNs, nodeTaskId, step }]);
+  }
+
+  /** Writes of a node task are handed in. Those of an outermost one save all that happened inside it, too. */
+  written({ threadId, ns }: Place, nodeTaskId: string): void {
+    const tasks = this.#threads.get(threadId);
+    const outermost = ns === "" ? nodeTaskId : outermostOf(ns);
+    const left = ns === "" ? [] : (tasks?.get(outermost)?.filter((task) => task.nodeTaskId !== nodeTaskId) ?? []);
+    if (left.length > 0) tasks?.set(outermost, left);
+    else tasks?.delete(outermost);
+  }
+
+  /** No checkpoint of the thread's runs will hold these results any more. */
+  forget(threadId: string): void {
+    this.#threads.delete(threadId);
+  }
+
+  /** Removes and returns the ids of the node tasks whose results are in a checkpoint that is handed in: its graph's, and inside those. */
+  take({ threadId, ns }: Place, step: number): string[] {
+    const tasks = this.#threads.get(threadId);
+    if (tasks === undefined || tasks.size === 0) return [];
+    const all = [...tasks.values()].flat();
+    const own = all.filter((task) => namespaceAbove(task.nodeNs) === ns && task.step <= step);
+    const saved = new Set(all.filter((task) => own.some(({ nodeNs }) => isWithin(task.nodeNs, nodeNs))));
+    for (const [outermost, parts] of tasks) {
+      const left = parts.filter((task) => !saved.has(task));
+      if (left.length > 0) tasks.set(outermost, left);
+      else tasks.delete(outermost);
+    }
+    return [...saved].map(({ nodeTaskId }) => nodeTaskId);
+  }
+}
+
+function outermostOf(ns: string): string {
+  const cut = ns.indexOf("|");
+  return nodeTaskIdOf(cut === -1 ? ns : ns.slice(0, cut));
+}
