@@ -484,8 +484,8 @@ export class GraphRunner<G extends RunnableGraph> {
       return this.#goesOn(call, input, found);
     }
     if (obstacle.code === "NOTHING_TO_RESUME") {
-      if (instead === undefined || instead === null) throw nothingToResume(threadId);
-      return { input: instead, checkpointId: undefined };
+      if (instead === undefined || instead === null) throw obstacle;
+      return { input: instead, checkpointId: undefined, taskId: found.run?.taskId };
     }
     const { policy, effects, refusal } = await decided(
       this.saver,

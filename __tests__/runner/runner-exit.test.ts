@@ -1,6 +1,8 @@
 import { START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { type Body, breaks, line, paths, State, world, type World } from "../support/run-world";
+import { inAnotherProcess } from "./run-process";
 
 /** LangGraph saves one checkpoint, when the run ends: neither that of its input nor those of its steps. */
 const exit = { threadId: "t", durability: "exit" } as const;
@@ -116,6 +118,32 @@ describe('S4.1 the completed nodes of a run with durability "exit"', () => {
     await expect(graph().invoke({ log: ["in"] }, run)).rejects.toThrow("broken");
     const runner = new GraphRunner(graph());
     expect(paths((await runner.status("t")).completed)).toEqual(["sub", "sub|deep"]);
+    at.saver.close();
+  });
+});
+
+describe('a run with durability "exit" whose process was killed', () => {
+  test.each([true, false])("S4.3 S4.7 is lost, and not taken for the one before it (after another run: %s)", async (isLater) => {
+    const at = world();
+    if (isLater) await line(at, ["a", "b"]).invoke({ log: ["one"] }, { threadId: "t", taskId: "one" });
+    expect((await inAnotherProcess(at.path, "exit", "a,b", "b", "die")).signal).toBe("SIGKILL");
+    const runner = line(at, ["a", "b"]);
+    const status = await runner.status("t");
+    expect(status).toMatchObject({ taskId: "lost", finished: false, resumable: false, onResume: "refuse" });
+    expect([paths(status.completed), paths(status.inFlight), status.reason?.code]).toEqual([[], ["a", "b"], "NOTHING_TO_RESUME"]);
+    const [first, , , way] = String(status).split("\n");
+    expect(first).toBe('Thread "t" (task "lost") lost its run: nothing of it was saved.');
+    expect(way).toBe('Nothing to resume. Start it again with its input: await runner.resume({ threadId: "t", input })');
+    const refusal = { code: "NOTHING_TO_RESUME", message: expect.stringContaining('durability "exit"') as string };
+    await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject(refusal);
+    expect(await runner.recover()).toMatchObject({ resumed: [], failed: [] });
+    const { resume } = await CheckpointFile.fromThread(at.saver, "t");
+    expect(resume).toMatchObject({ nextPhase: "lost", nextStep: "start it again with its input", canResume: false });
+    expect(at.warnings).toEqual([]);
+    const result = await runner.resume({ threadId: "t", input: { log: ["in"] } });
+    expect(result.log).toEqual([...(isLater ? ["one", "a", "b"] : []), "in", "a", "b"]);
+    expect((await at.saver.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(isLater ? ["one", "lost"] : ["lost"]);
+    expect(await runner.status("t")).toMatchObject({ finished: true, inFlight: [] });
     at.saver.close();
   });
 });

@@ -197,6 +197,10 @@ function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situat
   if (next === undefined) return info;
   if (at.running) return { ...info, nextStep: null, canResume: false, reason: "a process is running the thread" };
   const { failed, waiting, open } = liveCourse(next.course, at.head, at.inFlight) ?? {};
+  if (open !== undefined && open.checkpointId === undefined && !at.head.isUnfinished) {
+    const reason = 'nothing of its run was saved (durability "exit")';
+    return { ...info, nextStep: "start it again with its input", canResume: false, reason };
+  }
   const step = (said: string, turn: Turn): ResumeInfo => ({ ...info, nextStep: `${said} ${turn.nodeName}` });
   if (failed !== undefined) return { ...info, nextStep: `repair ${failed.nodeName}, then resume` };
   if (open !== undefined) return step("resume: it was interrupted at", open);

@@ -64,7 +64,7 @@ export async function assess(
   let due: string[];
   try {
     const head = await saver.getTuple({ configurable: { thread_id: threadId } });
-    if (head === undefined) return { ...none, obstacle: nothingToResume(threadId) };
+    if (head === undefined) return { ...none, obstacle: isLost(nodes) ? runLost(threadId, run) : nothingToResume(threadId) };
     if (head.checkpoint.v > NEWEST_FORMAT) return { ...none, obstacle: newerFormat(threadId, head.checkpoint.v) };
     due = plannedTasks("", head.checkpoint, head.metadata ?? { source: "loop", step: 0, parents: {} }).map(({ name }) => name);
   } catch (error) {
@@ -89,6 +89,9 @@ export async function assess(
   // LangGraph takes due work in removed nodes for finished.
   const unfinished =
     gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
+  // What is finished is an earlier run.
+  if (unfinished === undefined && isLost(nodes))
+    return { ...none, nodes: { ...nodes, completed: [] }, obstacle: runLost(threadId, run) };
   // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];
@@ -121,6 +124,18 @@ function goneOf(
   );
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
 }
+
+/** Whether the last run began and nothing of it was saved: with durability "exit", when its process was killed. */
+function isLost({ inFlight }: RunNodes): boolean {
+  return inFlight.some(({ checkpointId, path }) => checkpointId === undefined && !path.includes("|"));
+}
+
+const runLost = (threadId: string, run: LastRun | undefined): TurnsError =>
+  new TurnsError("NOTHING_TO_RESUME", {
+    problem: `Thread ${describe(threadId)} can't be resumed: its last run (task ${describe(run?.taskId)}) stopped, and with durability "exit" nothing of it was saved.`,
+    remedy: `Start it again with its input: runner.resume({ threadId: ${JSON.stringify(threadId)}, input }). Its effects that are done don't run again.`,
+    data: { threadId, taskId: run?.taskId },
+  });
 
 export const nothingToResume = (threadId: string): TurnsError =>
   new TurnsError("NOTHING_TO_RESUME", {
