@@ -1,5 +1,5 @@
-import { START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner } from "langgraph-checkpoint-turns";
+import { entrypoint, START, StateGraph, task } from "@langchain/langgraph";
+import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { type Body, breaks, line, paths, State, world, type World } from "../support/run-world";
 import { inAnotherProcess } from "./run-process";
@@ -96,27 +96,50 @@ describe('S4.1 the completed nodes of a run with durability "exit"', () => {
     at.saver.close();
   });
 
+  test.each([true, false])(
+    "S4.1 are those of a functional graph too, with its effects in doubt (after another run: %s)",
+    async (isLater) => {
+      const at = world();
+      const lost = (): never => {
+        throw Object.assign(new Error("the line broke"), { code: "ECONNRESET" });
+      };
+      const runner = (isBroken: boolean) => {
+        const pay = task("pay", (what: string) => effect("pay", () => at.ledger.happen(`${what} paid`)).then(() => what));
+        const ship = task("ship", (what: string) => effect("ship", () => (isBroken ? lost() : what)));
+        return new GraphRunner(
+          entrypoint({ name: "order", checkpointer: at.saver }, async (what: string) => ship(await pay(what))),
+        );
+      };
+      if (isLater) await runner(false).invoke("one", { threadId: "t", taskId: "one" });
+      await expect(runner(true).invoke("two", { ...exit, taskId: "two" })).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });
+      const { completed, failed, inDoubt } = await runner(false).status("t");
+      expect([paths(completed), paths(failed)]).toEqual([["order|pay"], ["order", "order|ship"]]);
+      expect(inDoubt.map(({ name }) => name)).toEqual(["ship"]);
+      await at.saver.effects.resolve(inDoubt[0]!.id, { outcome: "not-done" });
+      expect(await runner(false).resume({ threadId: "t" })).toBe("two");
+      expect(at.ledger.all).toEqual([...(isLater ? ["one paid"] : []), "two paid"]);
+      at.saver.close();
+    },
+  );
+
   test("S4.1 are those of nested graphs too, and none of a run that was lost", async () => {
     const at = world();
     const run = { configurable: { thread_id: "t" }, durability: "exit" } as const;
-    let isLost = true;
     const inner = new StateGraph(State).addNode("deep", () => ({ log: ["deep"] })).addEdge(START, "deep");
-    const graph = () => {
+    const graph = (b: () => unknown) => {
       const made = new StateGraph(State)
         .addNode("sub", inner.compile())
-        .addNode("b", () => (isLost ? new Promise<never>(() => undefined) : (breaks({ log: [] }) as never)))
+        .addNode("b", b as never)
         .addEdge(START, "sub")
         .addEdge("sub", "b")
         .compile({ checkpointer: at.saver });
       return at.saver.attach(made);
     };
-    void graph().invoke({ log: ["in"] }, run);
-    while (!(await at.saver.turns.list("t")).some(({ nodeName }) => nodeName === "b"))
-      await new Promise((then) => setTimeout(then, 5));
+    // It never ends.
+    await new Promise<void>((begun) => void graph(() => new Promise(() => void begun())).invoke({ log: ["in"] }, run));
     expect((await at.saver.turns.list("t")).filter(({ durable }) => durable)).toEqual([]);
-    isLost = false;
-    await expect(graph().invoke({ log: ["in"] }, run)).rejects.toThrow("broken");
-    const runner = new GraphRunner(graph());
+    await expect(graph(breaks as never).invoke({ log: ["in"] }, run)).rejects.toThrow("broken");
+    const runner = new GraphRunner(graph(breaks as never));
     expect(paths((await runner.status("t")).completed)).toEqual(["sub", "sub|deep"]);
     at.saver.close();
   });

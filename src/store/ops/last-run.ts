@@ -37,7 +37,11 @@ const LAST_BRANCH = textFor(
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
         AND o.position > branch.position AND o.position < next_position)) THEN 1 ELSE 0 END AS led,
     CASE WHEN next = 'loop' AND next_step > step + 1 THEN (SELECT min(k.seq) FROM langgraph_tasks AS k
-      WHERE k.thread = ?1 AND k.kind = 'run' AND k.seq > branch.position AND k.seq < next_position) END AS begun
+      WHERE k.thread = ?1 AND k.kind = 'run' AND k.seq > branch.position AND k.seq < next_position) END AS begun,
+    CASE WHEN source = 'input' THEN (SELECT max(s.position) FROM langgraph_snapshots AS s
+      WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.position < branch.position) END AS previous,
+    CASE WHEN source = 'input' THEN (SELECT max(k.seq) FROM langgraph_tasks AS k
+      WHERE k.thread = ?1 AND k.seq < branch.position) END AS opened
     FROM branch ORDER BY depth`,
 );
 
@@ -48,6 +52,9 @@ interface BranchRow {
   position: number;
   led: number;
   begun: number | null;
+  /** Of an input: the position of the checkpoint before it, and the seq of the task interval that it is in. */
+  previous: number | null;
+  opened: number | null;
 }
 
 /**
@@ -83,13 +90,18 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
     graphId: task?.graphId,
     inputId: input?.id,
     beforeId: before?.id,
-    sinceSeq: before?.begun ?? input?.position ?? task?.seq ?? first?.position ?? 0,
+    sinceSeq: before?.begun ?? (input && beginOf(input)) ?? task?.seq ?? first?.position ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
     answered:
       newest === undefined ? [] : (yield* session.all<{ id: string }>(ANSWERED, key.thread, newest.id)).map(({ id }) => id),
     damage,
   };
+}
+
+/** With durability "exit", the nodes of a run may come before its input: a functional graph that fails has no other checkpoint. */
+function beginOf({ position, previous, opened }: BranchRow): number {
+  return Math.min(position, Math.max((previous ?? 0) + 1, opened ?? position));
 }
 
 function* damageOf(verify: Program): Program<TurnsError | undefined> {
