@@ -1,4 +1,4 @@
-import { isWithin, namespaceAbove, nodeTaskIdOf } from "../store/namespaces";
+import { namespaceAbove, nodeTaskIdOf } from "../store/namespaces";
 
 interface Place {
   threadId: string;
@@ -16,23 +16,22 @@ interface NodeTask {
  * last step. The results of the others are in the checkpoint that is saved when the run ends.
  */
 export class UnsavedResults {
-  /** By thread, and by the outermost node task that they are part of. */
-  readonly #threads = new Map<string, Map<string, NodeTask[]>>();
+  /** By thread, by the outermost node task that they are part of, and by id. */
+  readonly #threads = new Map<string, Map<string, Map<string, NodeTask>>>();
 
   completed(threadId: string, { nodeNs, nodeTaskId, step }: NodeTask): void {
-    const tasks = this.#threads.get(threadId) ?? new Map<string, NodeTask[]>();
+    const tasks = this.#threads.get(threadId) ?? new Map<string, Map<string, NodeTask>>();
     this.#threads.set(threadId, tasks);
     const outermost = outermostOf(nodeNs);
-    tasks.set(outermost, [...(tasks.get(outermost) ?? []), { nodeNs, nodeTaskId, step }]);
+    const parts = tasks.get(outermost) ?? new Map<string, NodeTask>();
+    tasks.set(outermost, parts.set(nodeTaskId, { nodeNs, nodeTaskId, step }));
   }
 
   /** Writes of a node task are handed in. Those of an outermost one save all that happened inside it, too. */
   written({ threadId, ns }: Place, nodeTaskId: string): void {
     const tasks = this.#threads.get(threadId);
-    const outermost = ns === "" ? nodeTaskId : outermostOf(ns);
-    const left = ns === "" ? [] : (tasks?.get(outermost)?.filter((task) => task.nodeTaskId !== nodeTaskId) ?? []);
-    if (left.length > 0) tasks?.set(outermost, left);
-    else tasks?.delete(outermost);
+    if (ns === "") tasks?.delete(nodeTaskId);
+    else tasks?.get(outermostOf(ns))?.delete(nodeTaskId);
   }
 
   /** No checkpoint of the thread's runs will hold these results any more. */
@@ -44,15 +43,14 @@ export class UnsavedResults {
   take({ threadId, ns }: Place, step: number): string[] {
     const tasks = this.#threads.get(threadId);
     if (tasks === undefined || tasks.size === 0) return [];
-    const all = [...tasks.values()].flat();
-    const own = all.filter((task) => namespaceAbove(task.nodeNs) === ns && task.step <= step);
-    const saved = new Set(all.filter((task) => own.some(({ nodeNs }) => isWithin(task.nodeNs, nodeNs))));
-    for (const [outermost, parts] of tasks) {
-      const left = parts.filter((task) => !saved.has(task));
-      if (left.length > 0) tasks.set(outermost, left);
-      else tasks.delete(outermost);
-    }
-    return [...saved].map(({ nodeTaskId }) => nodeTaskId);
+    const all = [...tasks.values()].flatMap((parts) => [...parts.values()]);
+    const own = new Set(
+      all.filter((task) => namespaceAbove(task.nodeNs) === ns && task.step <= step).map(({ nodeNs }) => nodeNs),
+    );
+    const isSaved = (nodeNs: string): boolean => own.has(nodeNs) || (nodeNs !== "" && isSaved(namespaceAbove(nodeNs)));
+    const saved = all.filter(({ nodeNs }) => isSaved(nodeNs));
+    for (const { nodeNs, nodeTaskId } of saved) tasks.get(outermostOf(nodeNs))?.delete(nodeTaskId);
+    return saved.map(({ nodeTaskId }) => nodeTaskId);
   }
 }
 
