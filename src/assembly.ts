@@ -37,6 +37,7 @@ import { Redaction } from "./turns/redaction";
 import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
 import { Turns } from "./turns/turns";
+import { UnsavedResults } from "./turns/unsaved-results";
 import { Values } from "./values";
 
 /** What a saver is made of. */
@@ -84,7 +85,8 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
   const reports = new SaveReports(events, new FailureLog(logger));
-  const log = new TurnLog({ store, options, reports, runs, failures, redaction, seen, names: runNames });
+  const unsaved = new UnsavedResults();
+  const log = new TurnLog({ store, options, reports, runs, failures, redaction, seen, unsaved, names: runNames });
   const recorder = new TurnRecorder(log, runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
@@ -96,9 +98,9 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   });
   const runStarts = new RunStarts(recorder);
   const planned = new PlannedThoughts(options, redaction, seen);
-  const progress = new SaveProgress(seen, runs, failures.saves, reports, retention);
+  const progress = new SaveProgress(seen, unsaved, runs, failures.saves, reports, retention);
   const failed = new FailedSaves(options, reports, failures, draining, runStarts, recorder, store);
-  const checkpointRequests = new CheckpointRequests(options, values, runs, runNames, runStarts, planned);
+  const checkpointRequests = new CheckpointRequests(options, values, runs, runNames, runStarts, planned, unsaved);
   const writesRequests = new WritesRequests(options, values, redaction, runNames, runStarts);
   const checkpointSaves = new CheckpointSaves(recorder, checkpointRequests, store, values, serde, progress, failed);
   const writesSaves = new WritesSaves(recorder, writesRequests, store, serde, planned, progress, failed);

@@ -484,8 +484,8 @@ export class GraphRunner<G extends RunnableGraph> {
       return this.#goesOn(call, input, found);
     }
     if (obstacle.code === "NOTHING_TO_RESUME") {
-      if (instead === undefined || instead === null) throw nothingToResume(threadId);
-      return { input: instead, checkpointId: undefined };
+      if (instead === undefined || instead === null) throw obstacle;
+      return { input: instead, checkpointId: undefined, taskId: found.run?.taskId };
     }
     const { policy, effects, refusal } = await decided(
       this.saver,
@@ -528,7 +528,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   async #begunAnew(threadId: string, found: Assessment, done: EffectsOfRun["done"], instead: unknown): Promise<Start> {
-    const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
+    const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run, instead);
     if (start === undefined) throw found.obstacle ?? nothingToResume(threadId);
     internalsOf(this.saver).logger.warn(
       { threadId, reason: found.obstacle?.code, changes: found.drift, from: start.checkpointId, effects: done },

@@ -9,6 +9,7 @@ import { TurnSaver } from "langgraph-checkpoint-turns";
 import { CheckpointFile, type ProgressFollower } from "langgraph-checkpoint-turns/checkpoint-file";
 import { renderProgress } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const State = Annotation.Root({
@@ -70,9 +71,9 @@ function setup(logger: ConstructorParameters<typeof TurnSaver>[1] = { logger: qu
   saver.attach(graph);
   const invoke = (
     input: unknown,
-    { threadId, taskId, ...config }: { threadId: string; taskId?: string; interruptBefore?: ["work"] },
+    { threadId, taskId, ...config }: { threadId: string; taskId?: string; interruptBefore?: ["work"]; durability?: "exit" },
   ) => graph.invoke(input as never, { ...config, configurable: { thread_id: threadId, ...(taskId && { task_id: taskId }) } });
-  const resume = ({ command = null, ...at }: { threadId: string; command?: unknown }) => invoke(command, at);
+  const resume = ({ command = null, ...at }: { threadId: string; command?: unknown; durability?: "exit" }) => invoke(command, at);
   return { saver, runner: { graph, invoke, resume } };
 }
 
@@ -156,6 +157,50 @@ describe("S5.6 fromThread", () => {
     await runner.invoke({ log: [] }, run("two"));
     expect((await brief(saver)).filter((line) => /^(one|two)/.test(line))).toEqual(["one skipped", "two completed"]);
     expect((await CheckpointFile.fromThread(saver, "t")).phases[0]?.notes).toContain("TypeError");
+    saver.close();
+  });
+
+  test('S5.6 S5.4 after a run with durability "exit" it says what failed and what waits', async () => {
+    const { saver, runner } = setup();
+    world.fail = true;
+    const exit = { ...run("one"), durability: "exit" as const };
+    await expect(runner.invoke({ log: ["ask me"] }, exit)).rejects.toThrow("paper");
+    expect(await brief(saver)).toEqual(["one failed"]);
+    const failed = await CheckpointFile.fromThread(saver, "t", { by: "node" });
+    expect(failed.phases.map(({ id, status }) => `${id} ${status}`)).toEqual(["plan completed", "work failed"]);
+    world.fail = false;
+    await runner.resume({ threadId: "t", durability: "exit" });
+    const waiting = await CheckpointFile.fromThread(saver, "t", { by: "node" });
+    expect(waiting.resume).toMatchObject({ nextPhase: "ask", nextStep: "answer what is asked at ask", canResume: true });
+    saver.close();
+  });
+
+  test("S5.6 S3.5 a thread with an unfinished rewind says that it can't be resumed before that is finished", async () => {
+    const { saver, runner } = setup();
+    await runner.invoke({ log: [] }, run("one"));
+    let isBroken = true;
+    world.during = () =>
+      effectUndoneBy("unsend", "send", () => 1, {}).then(() => {
+        throw new Error("work is broken");
+      });
+    const undos = undosNamed({
+      unsend: () => {
+        if (isBroken) throw new Error("nobody answers");
+      },
+    });
+    await expect(runner.invoke({ log: [] }, run("two"))).rejects.toThrow("broken");
+    await expect(saver.rewind({ threadId: "t", toTask: "one" }, undos)).rejects.toMatchObject({ code: "UNDO_FAILED" });
+    const { resume } = await CheckpointFile.fromThread(saver, "t");
+    expect(resume).toEqual({
+      lastPhase: "one",
+      nextPhase: "two",
+      nextStep: "finish the rewind to task one",
+      canResume: false,
+      reason: "a rewind to task one isn't finished",
+    });
+    isBroken = false;
+    await saver.rewinds.finish({ threadId: "t" }, undos);
+    expect((await CheckpointFile.fromThread(saver, "t")).resume.reason).toBe("all phases are done");
     saver.close();
   });
 

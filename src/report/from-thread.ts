@@ -58,6 +58,8 @@ interface Situation {
   head: Head;
   inFlight: ReadonlySet<string>;
   running: boolean;
+  /** The task that an unfinished rewind goes back to. */
+  rewindsTo: string | undefined;
 }
 
 /** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
@@ -72,6 +74,7 @@ export async function progressOfThread(saver: TurnSaver, thread: string, options
     head: headOf(await newestCheckpoint(saver, threadId)),
     inFlight: new Set((await saver.turns.inFlight(threadId)).map((turn) => turn.id)),
     running: await saver.turns.isRunning(threadId),
+    rewindsTo: (await saver.rewinds.unfinished(threadId))?.toTask,
   };
   const tasks = await saver.turns.tasks(threadId);
   const groups = by === "node" ? byNode(tasks, turns, situation) : byTask(tasks, turns, situation);
@@ -119,7 +122,7 @@ function statusOfCurrentTask(course: Course | undefined, at: Situation): PhaseSt
 
 /** A node whose turns were all pruned is still listed for its tokens. */
 function byNode(tasks: readonly Task[], turns: readonly Turn[], at: Situation): Group[] {
-  const { planned, checkpointId } = at.head;
+  const { planned } = at.head;
   const prunedOf = grouped(
     tasks.flatMap(({ prunedTokens = [] }) => prunedTokens),
     ({ path }) => path.replace(/\|.*$/, ""),
@@ -129,7 +132,7 @@ function byNode(tasks: readonly Task[], turns: readonly Turn[], at: Situation): 
   const groups = [...ids].map((id): Group => {
     const own = ofNode.get(id) ?? [];
     const course = courseOf(own);
-    const comesAgain = planned.includes(id) && course?.checkpointId !== checkpointId;
+    const comesAgain = planned.includes(id) && !isAt(course, at.head);
     const status = liveStatus(course, at) ?? (comesAgain ? "in-progress" : pastStatus(course));
     return { id, turns: own, pruned: prunedOf.get(id) ?? [], status, course, createdAt: null };
   });
@@ -186,10 +189,18 @@ async function notesOf(saver: TurnSaver, { status, course }: Group, errors: bool
 
 function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situation): ResumeInfo {
   const info = resumeInfoOf(phases);
+  if (at.rewindsTo !== undefined) {
+    const reason = `a rewind to task ${at.rewindsTo} isn't finished`;
+    return { ...info, nextStep: `finish the rewind to task ${at.rewindsTo}`, canResume: false, reason };
+  }
   const next = groups.find((group) => group.id === info.nextPhase);
   if (next === undefined) return info;
   if (at.running) return { ...info, nextStep: null, canResume: false, reason: "a process is running the thread" };
   const { failed, waiting, open } = liveCourse(next.course, at.head, at.inFlight) ?? {};
+  if (open !== undefined && open.checkpointId === undefined && !at.head.isUnfinished) {
+    const reason = 'nothing of its run was saved (durability "exit")';
+    return { ...info, nextStep: "start it again with its input", canResume: false, reason };
+  }
   const step = (said: string, turn: Turn): ResumeInfo => ({ ...info, nextStep: `${said} ${turn.nodeName}` });
   if (failed !== undefined) return { ...info, nextStep: `repair ${failed.nodeName}, then resume` };
   if (open !== undefined) return step("resume: it was interrupted at", open);
@@ -204,6 +215,7 @@ function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string
 
 interface Head {
   checkpointId: string | undefined;
+  step: number | undefined;
   /** Whether an `updateState` made it. */
   isUpdate: boolean;
   /**
@@ -216,13 +228,14 @@ interface Head {
 }
 
 function headOf(tuple: CheckpointTuple | undefined): Head {
-  if (tuple === undefined) return { checkpointId: undefined, isUpdate: false, planned: [], isUnfinished: false };
+  if (tuple === undefined) return { checkpointId: undefined, step: undefined, isUpdate: false, planned: [], isUnfinished: false };
   const { checkpoint, metadata, pendingWrites } = tuple;
   const source = metadata?.source;
   const planned = metadata === undefined ? [] : plannedTasks("", checkpoint, metadata).map((task) => task.name);
   const written = (pendingWrites ?? []).some(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
   return {
     checkpointId: checkpoint.id,
+    step: metadata?.step,
     isUpdate: source === "update",
     planned: [...new Set(planned)],
     isUnfinished: source === "input" || planned.length > 0 || written,
@@ -231,8 +244,9 @@ function headOf(tuple: CheckpointTuple | undefined): Head {
 
 /** The outcome of a series of turns: the state of its newest superstep. */
 interface Course {
-  /** The checkpoint that the superstep started from. */
+  /** The checkpoint that the superstep started from; undefined with durability "exit", which saves it later or never. */
   checkpointId: string | undefined;
+  step: number;
   /** A node that started and hasn't finished. */
   open: Turn | undefined;
   /** A node that failed and wasn't tried again. */
@@ -252,18 +266,25 @@ function courseOf(turns: readonly Turn[]): Course | undefined {
   const states = [...newest.values()];
   return {
     checkpointId: last.checkpointId,
+    step: last.step,
     open: states.find((turn) => turn.turnType === "Thought"),
     failed: states.find((turn) => turn.status === "error" && !turn.durable),
     waiting: states.find((turn) => turn.status === "interrupted"),
   };
 }
 
+/** Whether a superstep started from the newest checkpoint. */
+function isAt(course: Course | undefined, head: Head): boolean {
+  if (course?.checkpointId !== undefined) return course.checkpointId === head.checkpointId;
+  return course !== undefined && head.step !== undefined && course.step === head.step + 1;
+}
+
 /** What still matters of a course now: a failure or question that the thread has moved past doesn't. */
 function liveCourse(course: Course | undefined, head: Head, inFlight: ReadonlySet<string>): Course | undefined {
   if (course === undefined) return undefined;
-  const isAtHead = course.checkpointId === head.checkpointId;
+  const isAtHead = isAt(course, head);
   return {
-    checkpointId: course.checkpointId,
+    ...course,
     open: course.open !== undefined && inFlight.has(course.open.id) ? course.open : undefined,
     failed: isAtHead ? course.failed : undefined,
     waiting: isAtHead ? course.waiting : undefined,

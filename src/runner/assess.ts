@@ -64,7 +64,7 @@ export async function assess(
   let due: string[];
   try {
     const head = await saver.getTuple({ configurable: { thread_id: threadId } });
-    if (head === undefined) return { ...none, obstacle: nothingToResume(threadId) };
+    if (head === undefined) return { ...none, obstacle: isLost(nodes) ? runLost(threadId, run) : nothingToResume(threadId) };
     if (head.checkpoint.v > NEWEST_FORMAT) return { ...none, obstacle: newerFormat(threadId, head.checkpoint.v) };
     due = plannedTasks("", head.checkpoint, head.metadata ?? { source: "loop", step: 0, parents: {} }).map(({ name }) => name);
   } catch (error) {
@@ -89,6 +89,9 @@ export async function assess(
   // LangGraph takes due work in removed nodes for finished.
   const unfinished =
     gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
+  // What is finished is an earlier run.
+  if (unfinished === undefined && isLost(nodes))
+    return { ...none, nodes: { ...nodes, completed: [] }, obstacle: runLost(threadId, run) };
   // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];
@@ -122,6 +125,18 @@ function goneOf(
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
 }
 
+/** Whether the last run began and nothing of it was saved: with durability "exit", when its process was killed. */
+function isLost({ inFlight }: RunNodes): boolean {
+  return inFlight.some(({ checkpointId, path }) => checkpointId === undefined && !path.includes("|"));
+}
+
+const runLost = (threadId: string, run: LastRun | undefined): TurnsError =>
+  new TurnsError("NOTHING_TO_RESUME", {
+    problem: `Thread ${describe(threadId)} can't be resumed: its last run (task ${describe(run?.taskId)}) stopped, and with durability "exit" nothing of it was saved.`,
+    remedy: `Start it again with its input: runner.resume({ threadId: ${JSON.stringify(threadId)}, input }). Its effects that are done don't run again.`,
+    data: { threadId, taskId: run?.taskId },
+  });
+
 export const nothingToResume = (threadId: string): TurnsError =>
   new TurnsError("NOTHING_TO_RESUME", {
     problem: `Thread ${describe(threadId)} can't be resumed: it has no checkpoint.`,
@@ -145,6 +160,8 @@ interface Changed {
 async function graphChanged({ saver, threadId, run, drift, changed, accept: accepted }: Changed): Promise<TurnsError> {
   const did = await effectsOfRun(saver, threadId, run);
   const call = (drift: string): string => `runner.resume({ threadId: ${JSON.stringify(threadId)}${drift} })`;
+  // With durability "exit", the run's input wasn't saved.
+  const restart = `, drift: "restart"${run?.inputId === undefined ? ", input" : ""}`;
   const accept =
     changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify([...accepted, ...changed])} }.`;
   return new TurnsError("GRAPH_CHANGED", {
@@ -152,7 +169,7 @@ async function graphChanged({ saver, threadId, run, drift, changed, accept: acce
     remedy:
       `Nothing was changed. Choose one. 1. Repair: put the graph back as it was, or give the changed nodes the version label they had, and call ${call("")}. ` +
       `2. Continue with what the completed nodes did: ${call(', drift: "continue"')}.${accept} ` +
-      `3. Start again: ${await startAgain(saver, threadId, run, did, call(', drift: "restart"'))}`,
+      `3. Start again: ${await startAgain(saver, threadId, run, did, call(restart))}`,
     data: { threadId, changes: drift, nodes: changed, effects: allOf(did) },
   });
 }

@@ -17,7 +17,13 @@ export async function lastRunOf(saver: TurnSaver, threadId: string): Promise<Las
     // Nothing is due, or that can't be known: only the state changed.
     if ((await isDue(saver, threadId, id)) !== true) continue;
     if (parentId !== undefined && (await isDue(saver, threadId, parentId)) !== false) continue;
-    return { ...(run as LastRun), inputId: id, sinceSeq: seq, branch: (run as LastRun).branch.slice(0, behind) };
+    return {
+      ...(run as LastRun),
+      inputId: id,
+      beforeId: undefined,
+      sinceSeq: seq,
+      branch: (run as LastRun).branch.slice(0, behind),
+    };
   }
   return run;
 }

@@ -5,6 +5,7 @@ import { describe, TurnsError } from "../errors";
 import type { Gate, Validation, validationFailed } from "../guards/gates";
 import type { Undos } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
+import type { LastRun } from "../store/store";
 import type { Assessment, AssessParts } from "./assess";
 import {
   allOf,
@@ -32,20 +33,21 @@ export interface Start {
  * Starts a run again as a new branch of the thread's history. Nothing is deleted, and you can still read the old branch by its
  * checkpoint ids.
  *
- * @param inputId the checkpoint that brought the run's input; LangGraph runs on from it, ignoring what was done since
+ * @param run from the checkpoint that brought its input LangGraph runs on, ignoring what was done since
  * @param input another input to use instead; it goes to the state before the run, or to an empty one if that can't be read
  * @returns undefined if there's neither
  */
 export async function restarted(
   { saver, graph }: Pick<AssessParts, "saver" | "graph">,
   threadId: string,
-  inputId: string | undefined,
+  run: Pick<LastRun, "inputId" | "beforeId"> | undefined,
   input: unknown,
 ): Promise<Start | undefined> {
+  const inputId = run?.inputId;
   const begun = await readable(saver, threadId, inputId);
   const isGiven = input !== undefined && input !== null;
   if (!isGiven && begun === undefined) return undefined;
-  const before = begun?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
+  const before = run?.beforeId ?? (begun?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined);
   const from = isGiven ? await readable(saver, threadId, before) : begun;
   // LangGraph also reads the newest checkpoint, no matter which one it continues from.
   if (from === undefined || (await readTuple(saver, threadId)) === UNREADABLE) await putHead({ saver, graph }, threadId, from);

@@ -103,7 +103,8 @@ function stands({ running, finished, waiting, failed, inFlight, reason, next }: 
   if (running) return "is running";
   if (reason?.code === "REWIND_UNFINISHED") return "has an unfinished rewind";
   if (finished) return "is finished";
-  if (reason?.code === "NOTHING_TO_RESUME") return "has no checkpoint";
+  if (reason?.code === "NOTHING_TO_RESUME")
+    return inFlight.length === 0 ? "has no checkpoint" : "lost its run: nothing of it was saved";
   if (waiting.length > 0) return waiting.length === 1 ? "waits for an answer" : `waits for ${waiting.length} answers`;
   if (failed.length > 0) return `stopped: ${named(failed)} failed`;
   if (inFlight.length > 0) return `stopped while ${named(inFlight)} was running`;
@@ -127,7 +128,7 @@ function course({ waiting, failed, inFlight, running }: ThreadStatus): string {
 }
 
 /** The call that continues the thread, or why none does. */
-function wayOn({ threadId, onResume, waiting, reason, drift }: ThreadStatus, { didEffects }: StatusHints): string {
+function wayOn({ threadId, onResume, waiting, reason, drift, inFlight }: ThreadStatus, { didEffects }: StatusHints): string {
   const thread = JSON.stringify(threadId);
   const resume = `await runner.resume({ threadId: ${thread}`;
   const isDrift = reason?.code === "GRAPH_CHANGED";
@@ -140,6 +141,8 @@ function wayOn({ threadId, onResume, waiting, reason, drift }: ThreadStatus, { d
   switch (reason?.code) {
     case "FINISHED":
     case "NOTHING_TO_RESUME":
+      if (inFlight.length > 0 && reason.code === "NOTHING_TO_RESUME")
+        return `Nothing to resume. Start it again with its input: ${resume}, input })`;
       return `Nothing to resume. New input: await runner.invoke(input, { threadId: ${thread} })`;
     case "THREAD_RUNNING":
       return "Not now: a live process is running the thread.";

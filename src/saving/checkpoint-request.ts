@@ -5,8 +5,9 @@ import type { ResolvedOptions } from "../options";
 import { type CheckpointAddress, timeOfSave } from "../run-config";
 import type { RunNames } from "../run-names";
 import type { RunStarts } from "../run-starts";
-import type { NewCheckpoint } from "../store/store";
+import type { EarlyOutcome, NewCheckpoint } from "../store/store";
 import type { RunRegistry } from "../turns/run-registry";
+import type { UnsavedResults } from "../turns/unsaved-results";
 import type { Values } from "../values";
 import type { PlannedThoughts } from "./planned-thoughts";
 import { claimOfCheckpoint } from "./task-claims";
@@ -29,6 +30,7 @@ export class CheckpointRequests {
     private readonly names: RunNames,
     private readonly starts: RunStarts,
     private readonly planned: PlannedThoughts,
+    private readonly unsaved: UnsavedResults,
   ) {}
 
   /**
@@ -79,8 +81,16 @@ export class CheckpointRequests {
       graphRuns: this.runs.graphRunsOf(at.threadId),
       planned: isRun ? [] : this.planned.of(config, at, checkpoint, metadata, claim.taskId, createdAt),
       outcomes: this.planned.earlyOutcomes.take(at),
+      completed: isRun && metadata.source === "loop" ? this.#completed(at, metadata.step, createdAt) : [],
       mayHaveHoles: options.onCheckpointError === "continue",
     };
+  }
+
+  #completed(at: CheckpointToSave, step: number, createdAt: string): EarlyOutcome[] {
+    return this.unsaved.take(at, step).map((nodeTaskId) => {
+      const settle = { status: "ok", durable: true, update: undefined, actionId: this.options.createId() } as const;
+      return { nodeTaskId, createdAt, settle };
+    });
   }
 }
 

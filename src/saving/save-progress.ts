@@ -7,6 +7,7 @@ import { plannedTasks } from "../turns/node-task";
 import type { RunRegistry } from "../turns/run-registry";
 import type { SaveReports } from "../turns/save-reports";
 import type { OpenWork, SeenCheckpoints } from "../turns/seen-checkpoints";
+import type { UnsavedResults } from "../turns/unsaved-results";
 
 /**
  * Tells the rest of the saver how a save is doing: nodes wait for saves that were handed in, a run stays alive as long as it
@@ -16,6 +17,7 @@ export class SaveProgress {
   /** @param open the saves of attached runs, until they are committed or have failed */
   constructor(
     private readonly seen: SeenCheckpoints,
+    private readonly unsaved: UnsavedResults,
     private readonly runs: RunRegistry,
     private readonly open: OpenWork,
     private readonly reports: SaveReports,
@@ -49,6 +51,7 @@ export class SaveProgress {
     isRun: boolean,
   ): (() => void) | undefined {
     this.seen.written(at, nodeTaskId, writes);
+    this.unsaved.written(at, nodeTaskId);
     return isRun ? this.open.began(at.threadId) : undefined;
   }
 

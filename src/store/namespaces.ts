@@ -13,3 +13,8 @@ export function isWithin(ns: string, outer: string): boolean {
 export function namespaceBelow(ns: string, segment: string): string {
   return ns === "" ? segment : `${ns}|${segment}`;
 }
+
+/** `a:1|b:2` → `2`: the part after the last colon. Node names can't contain a colon. */
+export function nodeTaskIdOf(nodeNs: string): string {
+  return nodeNs.slice(nodeNs.lastIndexOf(":") + 1);
+}

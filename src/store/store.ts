@@ -181,6 +181,8 @@ export interface NewCheckpoint {
   planned: readonly NewThought[];
   /** Outcomes of this checkpoint's tasks whose writes were handed in before it, oldest first. */
   outcomes: readonly EarlyOutcome[];
+  /** Outcomes of node tasks that it contains, and whose writes were never handed in: durability "exit". */
+  completed: readonly EarlyOutcome[];
   /** Whether its parent may be a checkpoint that couldn't be saved (`onCheckpointError: "continue"`). */
   mayHaveHoles: boolean;
 }
@@ -395,6 +397,8 @@ export interface LastRun {
   graphId: string | undefined;
   /** The checkpoint that brought the run's input; undefined if none did, or it no longer exists. */
   inputId: string | undefined;
+  /** The checkpoint before the run, if its input was never saved: durability "exit". Undefined on a new thread. */
+  beforeId: string | undefined;
   /** The smallest seq that can belong to the run. */
   sinceSeq: number;
   /** The ids of its checkpoints in the root namespace whose node tasks led to the newest one, which comes first. */

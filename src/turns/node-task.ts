@@ -1,4 +1,5 @@
 import { type Checkpoint, type CheckpointMetadata, TASKS, uuid5 } from "@langchain/langgraph-checkpoint";
+import { nodeTaskIdOf } from "../store/namespaces";
 import type { Lease, SawDeletion } from "../store/store";
 import { digest } from "../system";
 import type { AttachedGraph } from "./attached-graph";
@@ -72,11 +73,6 @@ export function isCalledBy({ path: [kind, caller] }: NodeTaskInfo, { path }: Nod
   // If the caller is itself a called task, only the first three parts of its path identify it.
   const [called, calling] = [caller, path].map((one: readonly unknown[]) => JSON.stringify(one.slice(0, 3)));
   return called === calling;
-}
-
-/** The part after the last colon. Node names can't contain a colon. */
-export function nodeTaskIdOf(nodeNs: string): string {
-  return nodeNs.slice(nodeNs.lastIndexOf(":") + 1);
 }
 
 /**

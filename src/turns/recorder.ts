@@ -4,19 +4,12 @@ import type { LLMResult } from "@langchain/core/outputs";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
+import { nodeTaskIdOf } from "../store/namespaces";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
 import { around, Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
-import {
-  type Attempt,
-  type Elsewhere,
-  type GraphRun,
-  handledTaskOf,
-  type NodeTaskInfo,
-  nodeTaskIdOf,
-  type OuterRun,
-} from "./node-task";
+import { type Attempt, type Elsewhere, type GraphRun, handledTaskOf, type NodeTaskInfo, type OuterRun } from "./node-task";
 import { ModelRuns } from "./tokens";
 import type { TurnLog } from "./turn-log";
 

@@ -25,6 +25,7 @@ import type { RunRegistry } from "./run-registry";
 import type { SaveReports } from "./save-reports";
 import { type SeenCheckpoints, tells } from "./seen-checkpoints";
 import type { ModelCaller } from "./tokens";
+import type { UnsavedResults } from "./unsaved-results";
 
 export interface TurnLogParts {
   store: Store;
@@ -34,6 +35,7 @@ export interface TurnLogParts {
   redaction: Redaction;
   seen: SeenCheckpoints;
   reports: SaveReports;
+  unsaved: UnsavedResults;
   /** The task names that runs gave. */
   names: RunNames;
 }
@@ -88,6 +90,7 @@ export class TurnLog {
   async graphEnds(threadId: string, runId: string): Promise<void> {
     this.#parts.failures.forget(threadId);
     this.#parts.names.forget(threadId);
+    this.#parts.unsaved.forget(threadId);
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 
@@ -206,6 +209,7 @@ export class TurnLog {
     let failed = status === "error";
     try {
       if (gate !== undefined) await this.#passGate(gate, attempt, await saved, outcome);
+      if (status === "ok" && saved !== undefined) this.#parts.unsaved.completed(attempt.threadId, attempt);
     } catch (error) {
       failed = true;
       throw error;
@@ -318,6 +322,7 @@ export class TurnLog {
   #claim({ threadId, runId, run }: Attempt): TaskClaim {
     const names = this.#parts.names.of(threadId);
     if (!this.#parts.runs.takeUnsavedInput(threadId, run.runId)) return { ...names, kind: "resume", name: runId };
+    this.#parts.unsaved.forget(threadId);
     if (!this.#warnedOfExit) {
       this.#warnedOfExit = true;
       this.#parts.options.logger.warn(

@@ -17,22 +17,45 @@ import { countedThread } from "./thread-rows";
  * From the head back to the input it came from. CROSS JOIN keeps the order: each parent is one look-up. Work on a checkpoint led
  * to the next one (`led`), unless that is a fork. For an update this holds only if nothing else had followed the checkpoint yet.
  * A chain of parents longer than the thread means a cycle, or a damaged index with duplicate links.
+ *
+ * With durability "exit" a run saves only its last checkpoint: steps are missing before it. If a task begins there (`begun`), its
+ * input is missing too, and the input that is found belongs to an earlier run.
  */
 const LAST_BRANCH = textFor(
   ({ rowsAtMost }) => `WITH RECURSIVE
   bound(rows) AS (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ''),
-  branch(id, position, parent, source, depth, next, next_position) AS (
-  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, 0, CAST(NULL AS TEXT), CAST(NULL AS BIGINT)
-    FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY position DESC LIMIT 1) AS head
-  UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, depth + 1, branch.source, branch.position
+  branch(id, position, step, parent, source, depth, next, next_position, next_step) AS (
+  SELECT * FROM (SELECT checkpoint_id, position, step, parent_checkpoint_id, source, 0, CAST(NULL AS TEXT), CAST(NULL AS BIGINT),
+    CAST(NULL AS BIGINT) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE}
+    ORDER BY position DESC LIMIT 1) AS head
+  UNION ALL SELECT s.checkpoint_id, s.position, s.step, s.parent_checkpoint_id, s.source, depth + 1,
+      branch.source, branch.position, branch.step
     FROM branch CROSS JOIN langgraph_snapshots AS s
     WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
       AND branch.source <> 'input' AND depth < (SELECT rows FROM bound) ${rowsAtMost("(SELECT rows FROM bound)")})
   SELECT id, parent, source, position, CASE WHEN next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
-        AND o.position > branch.position AND o.position < next_position)) THEN 1 ELSE 0 END AS led
+        AND o.position > branch.position AND o.position < next_position)) THEN 1 ELSE 0 END AS led,
+    CASE WHEN next = 'loop' AND next_step > step + 1 THEN (SELECT min(k.seq) FROM langgraph_tasks AS k
+      WHERE k.thread = ?1 AND k.kind = 'run' AND k.seq > branch.position AND k.seq < next_position) END AS begun,
+    CASE WHEN source = 'input' THEN (SELECT max(s.position) FROM langgraph_snapshots AS s
+      WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.position < branch.position) END AS previous,
+    CASE WHEN source = 'input' THEN (SELECT max(k.seq) FROM langgraph_tasks AS k
+      WHERE k.thread = ?1 AND k.seq < branch.position) END AS opened
     FROM branch ORDER BY depth`,
 );
+
+interface BranchRow {
+  id: string;
+  parent: string | null;
+  source: string;
+  position: number;
+  led: number;
+  begun: number | null;
+  /** Of an input: the position of the checkpoint before it, and the seq of the task interval that it is in. */
+  previous: number | null;
+  opened: number | null;
+}
 
 /**
  * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved
@@ -50,11 +73,10 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
   const key = yield* countedThread(session, threadId);
   if (key === undefined) return undefined;
   const task = yield* lastRunTask(session, key);
-  const branch = yield* session.all<{ id: string; parent: string | null; source: string; position: number; led: number }>(
-    LAST_BRANCH(session),
-    key.thread,
-  );
-  const damage = yield* damageOf(verifyBranch(session, key, branch));
+  const found = yield* session.all<BranchRow>(LAST_BRANCH(session), key.thread);
+  const damage = yield* damageOf(verifyBranch(session, key, found));
+  const before = found.find(({ begun }) => begun !== null);
+  const branch = before === undefined ? found : found.slice(0, found.indexOf(before));
   const [first, newest] = [branch.at(-1), branch[0]];
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -67,13 +89,19 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
     taskId: task?.taskId,
     graphId: task?.graphId,
     inputId: input?.id,
-    sinceSeq: input?.position ?? task?.seq ?? first?.position ?? 0,
+    beforeId: before?.id,
+    sinceSeq: before?.begun ?? (input && beginOf(input)) ?? task?.seq ?? first?.position ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
     answered:
       newest === undefined ? [] : (yield* session.all<{ id: string }>(ANSWERED, key.thread, newest.id)).map(({ id }) => id),
     damage,
   };
+}
+
+/** With durability "exit", the nodes of a run may come before its input: a functional graph that fails has no other checkpoint. */
+function beginOf({ position, previous, opened }: BranchRow): number {
+  return Math.min(position, Math.max((previous ?? 0) + 1, opened ?? position));
 }
 
 function* damageOf(verify: Program): Program<TurnsError | undefined> {

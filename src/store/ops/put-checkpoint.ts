@@ -100,8 +100,10 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     const saved = yield* turnApart(session, of, insertThought(session, thought));
     if (saved.lost !== undefined) lost.push(saved.lost);
   }
-  for (const outcome of checkpoint.outcomes) {
-    const saved = yield* settleEarly(session, key, checkpoint, outcome);
+  const settled: (SavedApart | undefined)[] = [];
+  for (const outcome of checkpoint.outcomes) settled.push(yield* settleEarly(session, key, checkpoint, outcome));
+  for (const outcome of checkpoint.completed) settled.push(yield* settleAction(session, key, outcome, outcome.settle));
+  for (const saved of settled) {
     if (saved?.turn !== undefined) actions.push(saved.turn);
     if (saved?.lost !== undefined) lost.push(saved.lost);
   }

@@ -1,4 +1,4 @@
-import { namespaceAbove } from "../namespaces";
+import { namespaceAbove, nodeTaskIdOf } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -11,7 +11,7 @@ import { claimTask } from "./tasks";
 import { type SavedApart, turnApart, insertTurn, updateTurn } from "./turn-changes";
 import { storeChunks } from "./values";
 
-const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
+const LATEST_ID = `SELECT checkpoint_id, step FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
 /** The plus keeps SQLite on the index by node task. To sort by `seq` it would otherwise read all turns of the thread. */
 const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
@@ -94,15 +94,21 @@ function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sa
 }
 
 /**
- * The checkpoint that a node task started from. If that is unknown or missing, it is the newest one of its namespace, or of the
- * nearest enclosing namespace that has any. A functional task's is its entrypoint's.
+ * The checkpoint that a node task started from. If that is unknown or missing, it is the newest one of its namespace, if that is
+ * of the step before: with durability "exit" the newest one may belong to an earlier run. A functional task and a node of a graph
+ * without checkpoints start where the node around them did.
  */
-function* originOf(session: Session, key: ThreadState, { start, nodeNs }: NewThought): Program<Origin> {
+function* originOf(session: Session, key: ThreadState, { start, nodeNs, step }: NewThought): Program<Origin> {
   if (start !== undefined && (yield* isThere(session, key, start.ns, start.checkpointId))) return { ...start, proven: true };
-  for (let ns = namespaceAbove(nodeNs); ; ns = namespaceAbove(ns)) {
-    const latest = yield* session.get<{ checkpoint_id: string }>(LATEST_ID, key.thread, ns);
-    if (latest !== undefined) return { ns, checkpointId: latest.checkpoint_id, proven: false };
-    if (ns === "") return { ns: namespaceAbove(nodeNs), checkpointId: undefined, proven: false };
+  const own = namespaceAbove(nodeNs);
+  const unknown = { ns: own, checkpointId: undefined, proven: false };
+  for (let ns = own, inner = nodeNs; ; inner = ns, ns = namespaceAbove(ns)) {
+    const latest = yield* session.get<{ checkpoint_id: string; step: number }>(LATEST_ID, key.thread, ns);
+    if (latest === undefined && ns !== "") continue;
+    if (latest === undefined || (ns === own && latest.step !== step - 1)) return unknown;
+    const around = ns === own ? undefined : newestOf(yield* turnsOf(session, key, nodeTaskIdOf(inner)), "Thought");
+    if (around !== undefined && around.checkpointId === undefined) return unknown;
+    return { ns: around?.ns ?? ns, checkpointId: around?.checkpointId ?? latest.checkpoint_id, proven: false };
   }
 }
 
