@@ -121,6 +121,7 @@ export const SHAPES = {
         runs: list(object({ pid: count, host: text, since: time })),
         inFlight: list(object({ node: text, attempt: count, since: time, number: count, taskId: text })),
         ...{ questions: list(question), failures: list(object({ node: text, error })), inDoubt: list(inDoubt) },
+        lost: z.boolean(),
         rewind: object({ id: text, toTask: text, since: time }).nullable(),
         moving,
         did: object({

@@ -1,6 +1,7 @@
 import { entrypoint, START, StateGraph, task } from "@langchain/langgraph";
 import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
+import { answersOf, reportOf } from "../../src/testing-internal";
 import { type Body, breaks, line, paths, State, world, type World } from "../support/run-world";
 import { inAnotherProcess } from "./run-process";
 
@@ -160,6 +161,13 @@ describe('a run with durability "exit" whose process was killed', () => {
     const refusal = { code: "NOTHING_TO_RESUME", message: expect.stringContaining('durability "exit"') as string };
     await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject(refusal);
     expect(await runner.recover()).toMatchObject({ resumed: [], failed: [] });
+    const report = await reportOf(at.saver, "t");
+    expect(report).toMatchObject({ state: "interrupted", lost: true, needsPerson: true, resume: { can: "no", kept: [], runs: [] } });
+    expect((await answersOf(at.saver, report)).resume).toMatchObject({
+      headline: "There is nothing to resume",
+      text: expect.stringContaining("start it again with its input") as string,
+      command: null,
+    });
     const { resume } = await CheckpointFile.fromThread(at.saver, "t");
     expect(resume).toMatchObject({ nextPhase: "lost", nextStep: "start it again with its input", canResume: false });
     expect(at.warnings).toEqual([]);
@@ -167,6 +175,7 @@ describe('a run with durability "exit" whose process was killed', () => {
     expect(result.log).toEqual([...(isLater ? ["one", "a", "b"] : []), "in", "a", "b"]);
     expect((await at.saver.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(isLater ? ["one", "lost"] : ["lost"]);
     expect(await runner.status("t")).toMatchObject({ finished: true, inFlight: [] });
+    expect(await reportOf(at.saver, "t")).toMatchObject({ state: "finished", lost: false, needsPerson: false });
     at.saver.close();
   });
 });

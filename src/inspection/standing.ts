@@ -4,6 +4,7 @@ import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
+import { isLost } from "../runner/run-nodes";
 import { settledBy } from "../runner/status";
 import type { SettledBy } from "../runner/thread-status";
 import type { CheckpointHead } from "../store/store";
@@ -96,6 +97,8 @@ export interface Standing {
   inDoubt: readonly EffectInDoubt[];
   /** Nodes that come next. */
   next: readonly string[];
+  /** Whether its last run was killed and nothing of it was saved, as with durability "exit". What is finished is an earlier run. */
+  lost: boolean;
   /** The unfinished rewind; null if there is none. */
   rewind: { id: string; toTask: string; since: string } | null;
 }
@@ -153,7 +156,8 @@ export async function standingOf(saver: BaseTurnSaver, threadId: string, all: Ev
   const runs = await saver.turns.liveRuns(threadId);
   const unfinished = await saver.rewinds.unfinished(threadId);
   const head = await headOf(saver, threadId);
-  const inFlight = (await saver.turns.inFlight(threadId)).map(({ nodeNs, attempt, createdAt, seq, taskId }) => {
+  const open = await saver.turns.inFlight(threadId);
+  const inFlight = open.map(({ nodeNs, attempt, createdAt, seq, taskId }) => {
     return { node: nodePathOf(nodeNs), attempt, since: createdAt.toISOString(), number: numberOf(seq), taskId };
   });
   const inDoubt = all.doubts.get(threadId) ?? [];
@@ -170,6 +174,7 @@ export async function standingOf(saver: BaseTurnSaver, threadId: string, all: Ev
   };
   return {
     ...{ threadId, state: state(), inFlight, questions, failures, inDoubt, next },
+    lost: runs.length === 0 && isUnfinished !== true && isLost(open),
     runs: runs.map(({ pid, host, startedAt }) => ({ pid, host, since: startedAt.toISOString() })),
     rewind:
       unfinished === undefined

@@ -92,9 +92,15 @@ export async function differenceBetween(
   const before = from === undefined ? await checkpointBefore(saver, after) : await checkpointNamed(saver, threadId, from);
   const names = [...new Set([...namesOf(before), ...namesOf(after)])].sort();
   const changed = names.filter((name) => !isSame(before.channels.get(name)?.pointer, after.channels.get(name)?.pointer));
-  const [old, now] = await Promise.all([before, after].map(async (head) => valuesOf(saver, only(head, changed))));
+  const grown = new Map(
+    changed.map((channel) => [channel, commonLength(before.channels.get(channel)?.pointer, after.channels.get(channel)?.pointer)]),
+  );
+  const others = changed.filter((channel) => grown.get(channel) === undefined);
+  const [old, now] = await Promise.all([valuesOf(saver, only(before, others)), valuesOf(saver, only(after, changed))]);
   const channels = changed.map((channel): ChannelDifference => {
-    const [was, is] = [plain(old?.[channel]), plain(now?.[channel])];
+    const length = grown.get(channel);
+    if (length !== undefined) return appendedTo(channel, now[channel] as readonly unknown[], length);
+    const [was, is] = [plain(old[channel]), plain(now[channel])];
     if (before.channels.get(channel)?.pointer === undefined)
       return { channel, change: "added", differences: [{ path: "", change: "added", after: is }] };
     if (after.channels.get(channel)?.pointer === undefined)
@@ -123,6 +129,18 @@ async function checkpointBefore(saver: BaseTurnSaver, head: CheckpointHead): Pro
     remedy: `Name another one to compare with: turns diff ${threadId} FROM TO.`,
     data: { threadId, checkpointId: parentId },
   });
+}
+
+/** The length of a list that only grew since, as its address tells; undefined for anything else. */
+function commonLength(before: Pointer | undefined, after: Pointer | undefined): number | undefined {
+  if (before?.kind !== "list" || after?.kind !== "list" || before.list !== after.list) return undefined;
+  return after.length > before.length ? before.length : undefined;
+}
+
+function appendedTo(channel: string, list: readonly unknown[], from: number): ChannelDifference {
+  const added = plain(list.slice(from)) as unknown[];
+  const differences = added.map((after, index): Difference => ({ path: `[${from + index}]`, change: "added", after }));
+  return { channel, change: "appended", appended: added.length, differences };
 }
 
 /** Whether two channels have the same content, as their addresses tell. */

@@ -99,7 +99,7 @@ export async function reportOf(
     graphId: run?.graphId ?? null,
     taskId: run?.taskId ?? null,
     moving,
-    needsPerson: resume.can === "person",
+    needsPerson: resume.can === "person" || standing.lost,
     did: { tasks: tasks.length, completed, failed, last },
     resume,
     rewindTo: await previewOf(rewinder, threadId, tasks.at(-2)),
@@ -123,7 +123,7 @@ function doneOf({ path, status, at, attempt }: NodeOutcome): NodeDone {
 }
 
 function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: Moving | null): ResumeVerdict {
-  const { state, inFlight, failures, questions, inDoubt, next, runs, rewind } = standing;
+  const { state, inFlight, failures, questions, inDoubt, next, runs, rewind, lost } = standing;
   const kept = [...new Set(completed.map(({ node }) => node))];
   const again = [...new Set([...inFlight.map(({ node }) => node), ...failures.map(({ node }) => node), ...next])];
   const verdict = (can: ResumeVerdict["can"], why: string): ResumeVerdict => {
@@ -134,6 +134,8 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
       "person",
       movingText(moving).replace(/^The thread|\.$/g, (part) => (part === "." ? "" : "it")),
     );
+  if (lost && state !== "rewinding")
+    return verdict("no", 'its last run stopped, and with durability "exit" nothing of it was saved: start it again with its input');
   switch (state) {
     case "running":
       return verdict("no", `process ${runs[0]?.pid} on ${runs[0]?.host} is running it since ${runs[0]?.since}`);

@@ -49,12 +49,14 @@ export interface TurnLogPage {
 }
 
 const PAGE = 200;
+/** For who looks for one attempt: its rows are nearly always among as many. */
+const FEW = 16;
 
 /** The attempts of a thread's nodes, newest first. */
 export async function logOf(saver: BaseTurnSaver, threadId: string, request: LogRequest = {}): Promise<TurnLogPage> {
   const { taskId, node, failed = false, limit = 50, cursor } = request;
   const attempts: Attempt[] = [];
-  for await (const { thought, action } of attemptRows(saver, threadId, cursor)) {
+  for await (const { thought, action } of attemptRows(saver, threadId, cursor, limit === 1 ? FEW : PAGE)) {
     const attempt = attemptOf(thought, action);
     if (taskId !== undefined && attempt.taskId !== taskId) continue;
     if (node !== undefined && attempt.node !== node && thought.nodeName !== node) continue;
@@ -76,13 +78,19 @@ export interface AttemptRows {
  * The rows of a thread's attempts, the one that began last first.
  *
  * @param before a number on the thread: only attempts that began before it
+ * @param page how many rows are read at once
  */
-export async function* attemptRows(saver: BaseTurnSaver, threadId: string, before?: number): AsyncGenerator<AttemptRows> {
+export async function* attemptRows(
+  saver: BaseTurnSaver,
+  threadId: string,
+  before?: number,
+  page = PAGE,
+): AsyncGenerator<AttemptRows> {
   const { store } = internalsOf(saver);
   const begin = before === undefined ? Number.MAX_SAFE_INTEGER : await seqOfNumber(saver, threadId, before);
   const rows = paged(
-    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? begin, limit: PAGE }),
-    PAGE,
+    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? begin, limit: page }),
+    page,
   );
   const actions = new Map<string, TurnRow>();
   for await (const row of rows) {
@@ -218,8 +226,8 @@ export async function attemptBehind(saver: BaseTurnSaver, threadId: string, numb
   const { store } = internalsOf(saver);
   const begin = await seqOfNumber(saver, threadId, number);
   const rows = paged(
-    (last: TurnRow | undefined) => store.listTurns({ threadId, afterSeq: last?.seq ?? begin, limit: PAGE }),
-    PAGE,
+    (last: TurnRow | undefined) => store.listTurns({ threadId, afterSeq: last?.seq ?? begin, limit: FEW }),
+    FEW,
   );
   for await (const { turnType, seq = 0 } of rows) if (turnType === "Thought") return numberOf(seq);
   return null;

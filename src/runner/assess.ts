@@ -18,7 +18,7 @@ import {
   unfinishedOf,
 } from "./last-run";
 import { unknownAccepted } from "./options";
-import { type RunNodes, runNodesOf } from "./run-nodes";
+import { isLost, type RunNodes, runNodesOf } from "./run-nodes";
 
 /** The newest LangGraph checkpoint format that this package was tested with. */
 const NEWEST_FORMAT = 4;
@@ -64,7 +64,7 @@ export async function assess(
   let due: string[];
   try {
     const head = await saver.getTuple({ configurable: { thread_id: threadId } });
-    if (head === undefined) return { ...none, obstacle: isLost(nodes) ? runLost(threadId, run) : nothingToResume(threadId) };
+    if (head === undefined) return { ...none, obstacle: isLost(nodes.inFlight) ? runLost(threadId, run) : nothingToResume(threadId) };
     if (head.checkpoint.v > NEWEST_FORMAT) return { ...none, obstacle: newerFormat(threadId, head.checkpoint.v) };
     due = plannedTasks("", head.checkpoint, head.metadata ?? { source: "loop", step: 0, parents: {} }).map(({ name }) => name);
   } catch (error) {
@@ -90,7 +90,7 @@ export async function assess(
   const unfinished =
     gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
   // What is finished is an earlier run.
-  if (unfinished === undefined && isLost(nodes))
+  if (unfinished === undefined && isLost(nodes.inFlight))
     return { ...none, nodes: { ...nodes, completed: [] }, obstacle: runLost(threadId, run) };
   // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
@@ -123,11 +123,6 @@ function goneOf(
     (name) => !Object.hasOwn(graph.nodes, name),
   );
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
-}
-
-/** Whether the last run began and nothing of it was saved: with durability "exit", when its process was killed. */
-function isLost({ inFlight }: RunNodes): boolean {
-  return inFlight.some(({ checkpointId, path }) => checkpointId === undefined && !path.includes("|"));
 }
 
 const runLost = (threadId: string, run: LastRun | undefined): TurnsError =>

@@ -84,6 +84,11 @@ async function turnsOf(saver: TurnSaver, threadId: string, { sinceSeq, inputId, 
   });
 }
 
+/** Whether the last run began and nothing of it was saved: with durability "exit", when its process was killed. */
+export function isLost(inFlight: readonly { checkpointId: string | undefined; nodeNs: string }[]): boolean {
+  return inFlight.some(({ checkpointId, nodeNs }) => checkpointId === undefined && !nodeNs.includes("|"));
+}
+
 export function outcomeOf(turn: Turn): NodeOutcome {
   return {
     nodeName: turn.nodeName,

@@ -6,7 +6,7 @@ import { bundleOf } from "../inspection/bundle";
 import { effectInFull, type EffectInFull, noteOf, settlingCommand, titled, titleOf } from "../inspection/effects";
 import { graphOf } from "../inspection/graph";
 import { messagesAt } from "../inspection/messages";
-import { checkpointNamed } from "../inspection/place";
+import { checkpointNamed, numberOf } from "../inspection/place";
 import { rewindLine, takeBackCommand, takeBackOf } from "../inspection/rewinds";
 import { search } from "../inspection/search";
 import { rewindRefusal } from "../inspection/refusal";
@@ -157,19 +157,26 @@ export async function warmUp(context: Context, signal: AbortSignal): Promise<voi
   const asked = { params: {}, query: new URLSearchParams(), signal };
   await serverAnswer(context);
   await threadsAnswer(context, asked);
-  const first = await firstThread(context);
-  if (first === undefined || signal.aborted) return;
-  const thread = { ...asked, params: { id: first } };
-  await threadAnswer(context, thread);
-  const { tasks } = await timelineAnswer(context, thread);
-  const turn = tasks.at(-1)?.lanes[0]?.bars.at(-1)?.number;
-  if (turn !== undefined && !signal.aborted) await turnAnswer(context, { ...asked, params: { id: first, turn: String(turn) } });
+  const { thread, turn } = await firstPlace(context);
+  if (thread === undefined || signal.aborted) return;
+  const ofThread = { ...asked, params: { id: thread } };
+  await threadAnswer(context, ofThread);
+  await timelineAnswer(context, ofThread);
+  if (turn === undefined || signal.aborted) return;
+  const { startedFrom, endedIn } = await turnAnswer(context, { ...asked, params: { id: thread, turn } });
+  if (startedFrom === null || endedIn === null) return;
+  const query = new URLSearchParams({ from: startedFrom.checkpointId, to: endedIn.checkpointId });
+  await diffAnswer(context, { ...ofThread, query });
 }
 
-/** The thread that the page shows if its address names none: the first in its list. */
-export async function firstThread({ saver }: Context): Promise<string | undefined> {
+/** What the page shows if its address names nothing: the first thread of its list, and what runs there, or its newest turn. */
+export async function firstPlace({ saver }: Context): Promise<{ thread?: string; turn?: string }> {
   const { threads } = await listThreads(saver, { sort: "activity", limit: FIRST_THREADS });
-  return (threads.find(needsYou) ?? threads[0])?.threadId;
+  const thread = (threads.find(needsYou) ?? threads[0])?.threadId;
+  if (thread === undefined) return {};
+  const open = (await saver.turns.inFlight(thread)).at(-1);
+  const number = open === undefined ? (await logOf(saver, thread, { limit: 1 })).attempts[0]?.number : numberOf(open.seq);
+  return { thread, ...(number !== undefined && { turn: String(number) }) };
 }
 
 const SORTS: readonly ThreadSort[] = ["activity", "created", "turns", "id"];

@@ -11,7 +11,7 @@ import { firstAddresses } from "./addresses";
 import { CHANGES } from "./changes";
 import { failureOf, HttpError } from "./failures";
 import { Cursors, tellLive } from "./live";
-import { type Context, firstThread, ROUTES, warmUp } from "./routes";
+import { type Context, firstPlace, ROUTES, warmUp } from "./routes";
 import { Door, HEADERS, Strangers } from "./security";
 import { WatchedFile } from "./watched-file";
 
@@ -61,6 +61,8 @@ const MOST_STRANGERS = 100;
 const LONGEST_BODY = 1_000_000;
 const PATIENCE: Patience = { request: 30_000, stranger: 10_000, reading: 120_000 };
 const LONGEST_WARM_UP_MS = 1_000;
+const WARM_UPS = 6;
+const WARM_UP_PAUSE_MS = 20;
 /** How often Node looks for requests that take too long. */
 const LOOK_MS = 5_000;
 
@@ -87,6 +89,7 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
     strangers: new Strangers(MOST_STRANGERS),
     cursors: new Cursors(),
     closing: new AbortController(),
+    asked: new AbortController(),
   };
   // Each open request listens.
   setMaxListeners(0, parts.closing.signal);
@@ -115,6 +118,7 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
   // Before anybody has the link: a request that meets the same error tells it.
   const read = Object.values(FILES).map(([name]) => fileOf(parts, name).catch(() => undefined));
   const isWarm = Promise.all([...read, warmUp(context, parts.closing.signal).catch(() => undefined)]);
+  void isWarm.then(() => warmer(parts));
   await Promise.race([isWarm, new Promise((resolve) => setTimeout(resolve, LONGEST_WARM_UP_MS).unref())]);
   return {
     port: bound,
@@ -128,6 +132,20 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
   };
 }
 
+/** New code is slow. A person needs a moment to follow the link, and meanwhile nobody else needs the processor. */
+async function warmer({ context, closing, asked }: Parts): Promise<void> {
+  const signal = AbortSignal.any([closing.signal, asked.signal]);
+  try {
+    for (let round = 0; round < WARM_UPS; round += 1) {
+      await new Promise((resolve) => setTimeout(resolve, WARM_UP_PAUSE_MS).unref());
+      if (signal.aborted) return;
+      await warmUp(context, signal);
+    }
+  } catch {
+    // A request that meets the same error tells it.
+  }
+}
+
 interface Parts {
   context: Context;
   file: WatchedFile;
@@ -138,6 +156,8 @@ interface Parts {
   strangers: Strangers;
   cursors: Cursors;
   closing: AbortController;
+  /** Aborted by the first request. */
+  asked: AbortController;
 }
 
 async function handle(parts: Parts, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -163,6 +183,7 @@ async function handle(parts: Parts, request: IncomingMessage, response: ServerRe
 
 async function answered(parts: Parts, request: IncomingMessage, response: ServerResponse, signal: AbortSignal): Promise<void> {
   const { door, context } = parts;
+  parts.asked.abort();
   door.refuseStrangers(request);
   const { pathname, searchParams: query } = addressOf(request);
   if (request.method === "GET" && pathname === "/" && query.has("token")) return enter(parts, request, response, query);
@@ -235,8 +256,8 @@ function matched(pattern: string, pathname: string): Record<string, string> | un
 }
 
 /**
- * The printed link: its token becomes a cookie, and leaves the address. An address of nothing in particular gets the thread that the page
- * would choose, so that the answers about it can be named beside the page.
+ * The printed link: its token becomes a cookie, and leaves the address. An address of nothing in particular gets the thread and the turn that
+ * the page would choose, so that the answers about them can be named beside the page.
  *
  * @throws {HttpError} 401
  */
@@ -252,8 +273,10 @@ async function enter(
   else response.setHeader("Set-Cookie", cookie);
   query.delete("token");
   // What can't be read now is told by the page.
-  const first = query.size === 0 ? await firstThread(context).catch(() => undefined) : undefined;
-  if (first !== undefined) query.set("thread", first);
+  const nothing: Awaited<ReturnType<typeof firstPlace>> = {};
+  const { thread, turn } = query.size === 0 ? await firstPlace(context).catch(() => nothing) : nothing;
+  if (thread !== undefined) query.set("thread", thread);
+  if (turn !== undefined) query.set("turn", turn);
   const rest = query.toString();
   response.writeHead(303, { Location: `/${rest === "" ? "" : `?${rest}`}` }).end();
 }
