@@ -160,6 +160,19 @@ describe("S5.6 fromThread", () => {
     saver.close();
   });
 
+  test("S5.6 a task that was left behind a breakpoint is skipped, and one that is finished isn't, also before an updateState", async () => {
+    const { saver, runner } = setup();
+    await runner.invoke({ log: [] }, run("done"));
+    await runner.invoke({ log: [] }, { ...run("left"), interruptBefore: ["work"] });
+    expect((await brief(saver)).at(-1)).toBe("left in-progress");
+    await runner.invoke({ log: [] }, run("next"));
+    await runner.graph.updateState({ configurable: { thread_id: "t" } }, { log: ["more"] }, "ask");
+    await runner.invoke({ log: [] }, run("last"));
+    const told = (await brief(saver)).filter((line) => !line.startsWith("1"));
+    expect(told).toEqual(["done completed", "left skipped", "next completed", "last completed"]);
+    saver.close();
+  });
+
   test('S5.6 S5.4 after a run with durability "exit" it says what failed and what waits', async () => {
     const { saver, runner } = setup();
     world.fail = true;

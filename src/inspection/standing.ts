@@ -1,4 +1,4 @@
-import { ERROR, INTERRUPT, RESUME, TASKS, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { ERROR, INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import type { BaseTurnSaver } from "../base-saver";
 import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
@@ -7,8 +7,7 @@ import { checkedUndos } from "../rewind/undos";
 import { isLost } from "../runner/run-nodes";
 import { settledBy } from "../runner/status";
 import type { SettledBy } from "../runner/thread-status";
-import type { CheckpointHead } from "../store/store";
-import { plannedTasks } from "../turns/node-task";
+import { plannedTasks, withoutState } from "../turns/node-task";
 import { numberOf, paged } from "./place";
 import { plain } from "./plain";
 
@@ -235,14 +234,6 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
 
 /** The task id of writes that belong to no task: an answer without a question's id. */
 const NULL_TASK = "00000000-0000-0000-0000-000000000000";
-
-function withoutState(head: CheckpointHead): CheckpointHead {
-  const channels = [...head.channels].map(([channel, entry]) => {
-    const tells = channel === TASKS || channel.startsWith("branch:to:") || channel.startsWith("join:");
-    return [channel, tells ? entry : { ...entry, pointer: undefined }] as const;
-  });
-  return { ...head, channels: new Map(channels) };
-}
 
 export function errorOf(error: unknown): NodeFailure["error"] {
   const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };

@@ -5,7 +5,7 @@ import { checkedOptions, idSchema } from "../options";
 import type { Page } from "../page";
 import { push } from "../push";
 import type { TurnSaver } from "../saver";
-import { plannedTasks } from "../turns/node-task";
+import { plannedTasks, withoutState } from "../turns/node-task";
 import type { Turn } from "../turns/turn";
 import type { Task } from "../turns/turns";
 import { failureLine } from "./phase-changes";
@@ -77,7 +77,7 @@ export async function progressOfThread(saver: TurnSaver, thread: string, options
     rewindsTo: (await saver.rewinds.unfinished(threadId))?.toTask,
   };
   const tasks = await saver.turns.tasks(threadId);
-  const groups = by === "node" ? byNode(tasks, turns, situation) : byTask(tasks, turns, situation);
+  const groups = by === "node" ? byNode(tasks, turns, situation) : await byTask(saver, threadId, tasks, turns, situation);
   const phases: Phase[] = [];
   for (const group of groups) phases.push(await phaseOf(saver, group, errors));
   return { threadId, phases, resume: resumeOf(phases, groups, situation), totals: sumOf(phases) };
@@ -100,17 +100,36 @@ async function newestCheckpoint(saver: TurnSaver, threadId: string): Promise<Che
 }
 
 /** Only the newest task can continue, or the one before an `updateState`, which is a task without turns. All others are past. */
-function byTask(tasks: readonly Task[], turns: readonly Turn[], at: Situation): Group[] {
+async function byTask(
+  saver: TurnSaver,
+  threadId: string,
+  tasks: readonly Task[],
+  turns: readonly Turn[],
+  at: Situation,
+): Promise<Group[]> {
   const ofTask = grouped(turns, (turn) => turn.taskId);
   const newest = tasks.at(-1);
   const isUpdate = at.head.isUpdate && newest !== undefined && !ofTask.has(newest.taskId);
   const current = isUpdate ? tasks.findLast((task) => ofTask.has(task.taskId)) : newest;
-  return tasks.map((task) => {
+  const groups: Group[] = [];
+  for (const task of tasks) {
     const own = ofTask.get(task.taskId) ?? [];
     const course = courseOf(own);
-    const status = task === current ? statusOfCurrentTask(course, at) : pastStatus(course);
-    return { id: task.taskId, turns: own, pruned: task.prunedTokens ?? [], status, course, createdAt: task.createdAt };
-  });
+    let status = task === current ? statusOfCurrentTask(course, at) : pastStatus(course);
+    if (task !== current && own.length > 0 && status === "completed" && (await wasLeft(saver, threadId, task))) status = "skipped";
+    groups.push({ id: task.taskId, turns: own, pruned: task.prunedTokens ?? [], status, course, createdAt: task.createdAt });
+  }
+  return groups;
+}
+
+/** Whether nodes were due when a past task ended, as behind a breakpoint. False if that was pruned. */
+async function wasLeft(saver: TurnSaver, threadId: string, { firstSeq, endSeq }: Task): Promise<boolean> {
+  if (endSeq === undefined) return false;
+  const internals = internalsOf(saver);
+  const query = { ns: "", checkpointId: undefined, beforeId: undefined, isOfRun: false, limit: 1 };
+  const [head] = await internals.store.listCheckpoints({ ...query, threadId, after: endSeq + 1 });
+  if (head === undefined || head.place < firstSeq || head.source === "update") return false;
+  return headOf(await internals.readHead(withoutState(head), "special")).planned.length > 0;
 }
 
 function statusOfCurrentTask(course: Course | undefined, at: Situation): PhaseStatus {

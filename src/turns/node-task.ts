@@ -1,6 +1,6 @@
 import { type Checkpoint, type CheckpointMetadata, TASKS, uuid5 } from "@langchain/langgraph-checkpoint";
 import { nodeTaskIdOf } from "../store/namespaces";
-import type { Lease, SawDeletion } from "../store/store";
+import type { CheckpointHead, Lease, SawDeletion } from "../store/store";
 import { digest } from "../system";
 import type { AttachedGraph } from "./attached-graph";
 
@@ -163,6 +163,15 @@ export interface PlannedTask {
   step: number;
   /** The argument of the Send that started the task. */
   input: { value: unknown } | undefined;
+}
+
+/** A checkpoint with nothing of its state but what {@link plannedTasks} reads. */
+export function withoutState(head: CheckpointHead): CheckpointHead {
+  const channels = [...head.channels].map(([channel, entry]) => {
+    const tells = channel === TASKS || channel.startsWith("branch:to:") || channel.startsWith("join:");
+    return [channel, tells ? entry : { ...entry, pointer: undefined }] as const;
+  });
+  return { ...head, channels: new Map(channels) };
 }
 
 /**
