@@ -162,7 +162,12 @@ describe('a run with durability "exit" whose process was killed', () => {
     await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject(refusal);
     expect(await runner.recover()).toMatchObject({ resumed: [], failed: [] });
     const report = await reportOf(at.saver, "t");
-    expect(report).toMatchObject({ state: "interrupted", lost: true, needsPerson: true, resume: { can: "no", kept: [], runs: [] } });
+    expect(report).toMatchObject({
+      state: "interrupted",
+      lost: true,
+      needsPerson: true,
+      resume: { can: "no", kept: [], runs: [] },
+    });
     expect((await answersOf(at.saver, report)).resume).toMatchObject({
       headline: "There is nothing to resume",
       text: expect.stringContaining("start it again with its input") as string,

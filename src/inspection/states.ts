@@ -93,7 +93,10 @@ export async function differenceBetween(
   const names = [...new Set([...namesOf(before), ...namesOf(after)])].sort();
   const changed = names.filter((name) => !isSame(before.channels.get(name)?.pointer, after.channels.get(name)?.pointer));
   const grown = new Map(
-    changed.map((channel) => [channel, commonLength(before.channels.get(channel)?.pointer, after.channels.get(channel)?.pointer)]),
+    changed.map((channel) => [
+      channel,
+      commonLength(before.channels.get(channel)?.pointer, after.channels.get(channel)?.pointer),
+    ]),
   );
   const others = changed.filter((channel) => grown.get(channel) === undefined);
   const [old, now] = await Promise.all([valuesOf(saver, only(before, others)), valuesOf(saver, only(after, changed))]);

@@ -135,7 +135,10 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
       movingText(moving).replace(/^The thread|\.$/g, (part) => (part === "." ? "" : "it")),
     );
   if (lost && state !== "rewinding")
-    return verdict("no", 'its last run stopped, and with durability "exit" nothing of it was saved: start it again with its input');
+    return verdict(
+      "no",
+      'its last run stopped, and with durability "exit" nothing of it was saved: start it again with its input',
+    );
   switch (state) {
     case "running":
       return verdict("no", `process ${runs[0]?.pid} on ${runs[0]?.host} is running it since ${runs[0]?.since}`);

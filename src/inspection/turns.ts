@@ -225,10 +225,7 @@ export async function showTurn(saver: BaseTurnSaver, threadId: string, turn: str
 export async function attemptBehind(saver: BaseTurnSaver, threadId: string, number: number): Promise<number | null> {
   const { store } = internalsOf(saver);
   const begin = await seqOfNumber(saver, threadId, number);
-  const rows = paged(
-    (last: TurnRow | undefined) => store.listTurns({ threadId, afterSeq: last?.seq ?? begin, limit: FEW }),
-    FEW,
-  );
+  const rows = paged((last: TurnRow | undefined) => store.listTurns({ threadId, afterSeq: last?.seq ?? begin, limit: FEW }), FEW);
   for await (const { turnType, seq = 0 } of rows) if (turnType === "Thought") return numberOf(seq);
   return null;
 }

@@ -116,7 +116,8 @@ async function byTask(
     const own = ofTask.get(task.taskId) ?? [];
     const course = courseOf(own);
     let status = task === current ? statusOfCurrentTask(course, at) : pastStatus(course);
-    if (task !== current && own.length > 0 && status === "completed" && (await wasLeft(saver, threadId, task))) status = "skipped";
+    if (task !== current && own.length > 0 && status === "completed" && (await wasLeft(saver, threadId, task)))
+      status = "skipped";
     groups.push({ id: task.taskId, turns: own, pruned: task.prunedTokens ?? [], status, course, createdAt: task.createdAt });
   }
   return groups;

@@ -64,7 +64,8 @@ export async function assess(
   let due: string[];
   try {
     const head = await saver.getTuple({ configurable: { thread_id: threadId } });
-    if (head === undefined) return { ...none, obstacle: isLost(nodes.inFlight) ? runLost(threadId, run) : nothingToResume(threadId) };
+    if (head === undefined)
+      return { ...none, obstacle: isLost(nodes.inFlight) ? runLost(threadId, run) : nothingToResume(threadId) };
     if (head.checkpoint.v > NEWEST_FORMAT) return { ...none, obstacle: newerFormat(threadId, head.checkpoint.v) };
     due = plannedTasks("", head.checkpoint, head.metadata ?? { source: "loop", step: 0, parents: {} }).map(({ name }) => name);
   } catch (error) {
