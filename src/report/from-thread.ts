@@ -123,7 +123,7 @@ async function byTask(
   return groups;
 }
 
-/** Whether nodes were due when a past task ended, as behind a breakpoint. False if that was pruned. */
+/** Whether nodes were due when a past task was over, as behind a breakpoint. False if that was pruned. */
 async function wasLeft(saver: TurnSaver, threadId: string, { firstSeq, endSeq }: Task): Promise<boolean> {
   if (endSeq === undefined) return false;
   const internals = internalsOf(saver);
