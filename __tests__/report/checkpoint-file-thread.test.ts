@@ -160,6 +160,19 @@ describe("S5.6 fromThread", () => {
     saver.close();
   });
 
+  test("S5.6 S2.4 a task whose first turns were pruned began when it began", async () => {
+    const { saver, runner } = setup();
+    await runner.invoke({ log: [] }, run("one"));
+    const [before] = (await CheckpointFile.fromThread(saver, "t")).phases;
+    await saver.prune({ threadId: "t", keepLast: 1 });
+    const [task] = await saver.turns.tasks("t");
+    const [after] = (await CheckpointFile.fromThread(saver, "t")).phases;
+    expect(after?.startedAt).toEqual(task?.createdAt);
+    expect(after?.startedAt?.getTime()).toBeLessThanOrEqual(before?.startedAt?.getTime() ?? 0);
+    expect(after?.tokens).toEqual(before?.tokens);
+    saver.close();
+  });
+
   test("S5.6 a task that was left behind a breakpoint is skipped, and one that is finished isn't, also before an updateState", async () => {
     const { saver, runner } = setup();
     await runner.invoke({ log: [] }, run("done"));

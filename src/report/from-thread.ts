@@ -179,12 +179,14 @@ function pastStatus(course: Course | undefined): PhaseStatus {
 async function phaseOf(saver: TurnSaver, group: Group, errors: boolean): Promise<Phase> {
   const { id, status, turns, pruned, createdAt } = group;
   const hasBegun = status !== "pending";
+  // Its first turns may be pruned.
+  const first = pruned.length > 0 ? (createdAt ?? turns[0]?.createdAt) : (turns[0]?.createdAt ?? createdAt);
   const hasEnded = hasBegun && status !== "in-progress";
   return {
     id,
     name: id,
     status,
-    startedAt: hasBegun ? (turns[0]?.createdAt ?? createdAt) : null,
+    startedAt: hasBegun ? (first ?? null) : null,
     endedAt: hasEnded ? (turns.at(-1)?.createdAt ?? createdAt) : null,
     notes: await notesOf(saver, group, errors),
     tokens: [tokensOf(turns), ...pruned].reduce((sum, tokens) => addedTokens(sum, tokens), noTokens()),
