@@ -262,7 +262,7 @@ function matched(pattern: string, pathname: string): Record<string, string> | un
  * @throws {HttpError} 401
  */
 async function enter(
-  { door, context }: Parts,
+  { door, context, strangers }: Parts,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
@@ -271,6 +271,7 @@ async function enter(
   // A link that was used here before leads to the page.
   if (cookie === undefined) door.refuseUnknown(request);
   else response.setHeader("Set-Cookie", cookie);
+  strangers.isKnown(request.socket);
   query.delete("token");
   // What can't be read now is told by the page.
   const nothing: Awaited<ReturnType<typeof firstPlace>> = {};
