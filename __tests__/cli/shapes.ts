@@ -122,7 +122,7 @@ export const SHAPES = {
         inFlight: list(object({ node: text, attempt: count, since: time, number: count, taskId: text })),
         ...{ questions: list(question), failures: list(object({ node: text, error })), inDoubt: list(inDoubt) },
         lost: z.boolean(),
-        rewind: object({ id: text, toTask: text, since: time }).nullable(),
+        rewind: object({ id: text, toTask: text, since: time, rescued: maybe }).nullable(),
         moving,
         did: object({
           tasks: count,

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { moveThread, salvage } from "langgraph-checkpoint-turns/maintenance";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
-import { setFailpointHandler } from "../../src/testing-internal";
+import { answersOf, reportOf, setFailpointHandler } from "../../src/testing-internal";
 import { lived, newPlace, openAt, type Place, problemsIn, toldOf } from "../moving/move-world";
 import { at } from "../support/enc-graph";
 import { tempFile } from "../support/temp";
@@ -82,6 +82,12 @@ test("S3.1 S9.7 a thread that stopped moving and has lost rows is still held, an
   expect(report).toMatchObject({ ok: false, damaged: [{ threadId: "t", acknowledge: expect.any(String) }] });
   await expect(rescued.names.set({ threadId: "t" }, "probe")).rejects.toMatchObject({ code: "THREAD_MOVED" });
   await expect(moveThread(rescued, to, "t")).rejects.toMatchObject({ code: "REWIND_UNFINISHED" });
+  // Status and page don't tell of a rewind that nobody began.
+  const told = await reportOf(rescued, "t");
+  expect(told.rewind?.rescued).toContain("could not be rescued");
+  const { inFlight, resume: way } = await answersOf(rescued, { ...told, moving: null });
+  expect(inFlight).toMatchObject({ headline: "Nothing, but a part of it is lost", command: "turns rewind t --abandon" });
+  expect(way.headline).toBe("Not before somebody accepts that a part of it is lost");
   await rescued.rewinds.abandon(report.damaged[0]!.acknowledge!);
   await moveThread(rescued, to, "t");
   for (const saver of [rescued, to]) expect(await problemsIn(saver)).toEqual([]);

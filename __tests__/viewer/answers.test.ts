@@ -1,5 +1,5 @@
 import { HumanMessage } from "@langchain/core/messages";
-import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { TurnsError } from "langgraph-checkpoint-turns";
 import { answersOf, differencesOf, refusalOf, reportOf, rewindSentence, verdictWords } from "../../src/testing-internal";
@@ -121,6 +121,33 @@ test("S10.2 the effect that only a probe can settle is named, not another in dou
     resume: { can: "person", why: "nobody knows", kept: [], runs: ["step"] },
   });
   expect(resume.headline).toBe("Yes, if a probe settles charge");
+  await (saver.close() as unknown);
+});
+
+test("S10.2 S2.6 a node that failed, and asks a question in its next attempt, waits for an answer; one that fails after its answer has failed", async () => {
+  const saver = openSaver(tempFile());
+  const State = Annotation.Root({ answer: Annotation<string> });
+  let broken = true;
+  const graph = new StateGraph(State)
+    .addNode("ask", () => {
+      if (broken) throw new Error("boom");
+      const answer = String(interrupt("ok?"));
+      if (answer === "no") throw new Error("refused");
+      return { answer };
+    })
+    .addEdge(START, "ask")
+    .addEdge("ask", END)
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  await expect(runner.invoke({ answer: "" }, { threadId: "asks", taskId: "only" })).rejects.toThrow("boom");
+  expect(await reportOf(saver, "asks")).toMatchObject({ state: "failed", failures: [{ node: "ask" }], resume: { can: "yes" } });
+  broken = false;
+  await runner.resume({ threadId: "asks" });
+  const report = await reportOf(saver, "asks");
+  expect(report).toMatchObject({ state: "waiting", failures: [], needsPerson: true, resume: { can: "person" } });
+  expect((await answersOf(saver, report)).resume.command).toContain("inbox answer asks");
+  await expect(runner.invoke(new Command({ resume: "no" }) as never, { threadId: "asks" })).rejects.toThrow("refused");
+  expect(await reportOf(saver, "asks")).toMatchObject({ state: "failed", questions: [], resume: { can: "yes" } });
   await (saver.close() as unknown);
 });
 

@@ -52,7 +52,7 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   ENCRYPTED: "Set TURNS_KEY, or give --key-file FILE.",
   UNKNOWN_KEY:
     "If you gave that key, name it with TURNS_KEY_ID. Else give all keys: --key-file FILE with { keys, current } as JSON.",
-  EFFECT_IN_DOUBT: "turns effects --in-doubt lists it, and turns effect resolve EFFECT done --yes (or not-done) settles it.",
+  EFFECT_IN_DOUBT: "turns effects --in-doubt lists it. turns effect resolve EFFECT OUTCOME settles it, as done or not-done.",
   EFFECT_UNCOMPENSATED: "give the module of the undos with --graph, or add --allow-uncompensated.",
   REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",
@@ -100,6 +100,12 @@ export function messageOf(error: unknown): string {
   return withCommands(plainMessage(error));
 }
 
+/** What an undo threw is told in its place. */
+function causeFirst({ code, message, cause }: TurnsError): string {
+  const isTold = code === "UNDO_FAILED" && cause instanceof Error;
+  return isTold ? message.replace("threw; its error is the cause.", () => `threw ${cause.name}: ${cause.message}.`) : message;
+}
+
 function plainMessage(error: unknown): string {
   if (error instanceof UsageError || error instanceof Interrupted) return error.message;
   if (!TurnsError.is(error)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -118,5 +124,7 @@ function plainMessage(error: unknown): string {
     : isPlaintext(error)
       ? "Give the keys of the target: TURNS_TO_KEY or --to-key-file."
       : REMEDIES[error.code];
-  return `${error.message}${remedy === undefined ? "" : ` Here: ${remedy}`} [${error.code}]`;
+  const { threadId } = error.data;
+  const filled = typeof threadId === "string" ? remedy?.replaceAll("THREAD", () => word(threadId)) : remedy;
+  return `${causeFirst(error)}${filled === undefined ? "" : ` Here: ${filled}`} [${error.code}]`;
 }

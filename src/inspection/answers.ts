@@ -5,7 +5,7 @@ import { isAlive } from "../turns/process-identity";
 import { nodePathOf } from "../guards/graph-document";
 import { movingText } from "./moving";
 import { needsPerson, outcomeOf } from "./standing";
-import type { RewindPreview, ThreadReport } from "./status";
+import { rescuedText, type RewindPreview, type ThreadReport } from "./status";
 import { firstLine, inBrief, listed, once, plural, times, turns } from "./words";
 
 /** One of the four answers, in words. */
@@ -148,6 +148,13 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
     const text = joined([`Process ${run.pid} on ${run.host} is running it.`, effectsText(report, facts)]);
     return { headline, text, command: null, tone: inDoubt.length > 0 ? "attention" : "plain" };
   }
+  if (rewind !== null && rewind.rescued !== null)
+    return {
+      headline: "Nothing, but a part of it is lost",
+      text: `${capital(rescuedText(rewind.rescued))}. What had been done there may be done again.`,
+      command: turns("rewind", [report.threadId], "--abandon"),
+      tone: "attention",
+    };
   if (rewind !== null)
     return {
       headline: `A rewind to ${rewind.toTask}, since ${rewind.since}`,
@@ -246,13 +253,28 @@ function resumeSentence(report: ThreadReport, graph: string): Sentence {
         };
       const command =
         rewind !== null
-          ? turns("rewind", [threadId], ["--graph", graph], "--yes")
+          ? rewind.rescued === null
+            ? turns("rewind", [threadId], ["--graph", graph], "--yes")
+            : turns("rewind", [threadId], "--abandon")
           : doubt !== undefined
             ? turns("effect resolve", [doubt.id, outcomeOf(doubt)])
             : question !== undefined
-              ? turns("inbox answer", [threadId], ["--value", "JSON"], ["--graph", graph], "--yes")
+              ? turns(
+                  "inbox answer",
+                  [questions.length > 1 ? (question.id ?? threadId) : threadId],
+                  ["--value", "JSON"],
+                  ["--graph", graph],
+                  "--yes",
+                )
               : null;
-      const what = rewind !== null ? "finishes the rewind" : doubt !== undefined ? `settles ${doubt.name}` : "answers";
+      const what =
+        rewind !== null
+          ? rewind.rescued === null
+            ? "finishes the rewind"
+            : "accepts that a part of it is lost"
+          : doubt !== undefined
+            ? `settles ${doubt.name}`
+            : "answers";
       return {
         headline: `Not before somebody ${what}`,
         text: joined([`${capital(resume.why)}.`, kept, again.length > 0 && `Then it runs ${listed(again)}.`]),
@@ -289,7 +311,9 @@ export function rewindSentence(
     ...(removed.effects > 0 ? [plural(removed.effects, "effect")] : []),
   ];
   const text = [
-    counts !== null && tasks.length > 0 && `Deletes ${what}: ${counts.join(", ")}. Can be taken back.`,
+    counts !== null &&
+      tasks.length > 0 &&
+      `Deletes ${what}: ${counts.join(", ")}. Can be taken back${undone.length > 0 ? "; what was undone stays undone" : ""}.`,
     without.length > 0 && `Without an undo: ${listed(once(without.map(({ name }) => name)))}.`,
     doubt.length > 0 && `In doubt: ${listed(once(doubt.map(({ name }) => name)))}.`,
   ];

@@ -6,6 +6,7 @@ import { isAlive } from "../turns/process-identity";
 import { NO_GRAPH } from "./answers";
 import { movingIn, movingText } from "./moving";
 import { paged } from "./place";
+import { lostIn } from "../store/salvage";
 import { effectsInDoubt } from "./standing";
 import { turns } from "./words";
 
@@ -82,17 +83,33 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
   if (settings["server_version"] !== undefined) findings.push(...serverFindings(settings));
   const stale = (await store.inspect.runs()).filter((run) => !isAlive(run));
   if (stale.length > 0) {
-    const threads = [...new Set(stale.map(({ threadId }) => threadId))];
-    find(
-      "advice",
-      `${stale.length === 1 ? "A run" : `${stale.length} runs`} stopped without saying so, on ${named(threads)}.`,
-      "turns status THREAD says what they were doing, and whether you can resume.",
+    // A thread may have been deleted under its run.
+    const known = await Promise.all(
+      [...new Set(stale.map(({ threadId }) => threadId))].map(async (threadId) => store.inspect.activity({ threadId, limit: 1 })),
     );
+    const threads = known.flat().map(({ threadId }) => threadId);
+    const runs = stale.filter(({ threadId }) => threads.includes(threadId)).length;
+    if (runs > 0)
+      find(
+        "advice",
+        `${runs === 1 ? "A run" : `${runs} runs`} stopped without saying so, on ${named(threads)}.`,
+        "turns status THREAD says what they were doing, and whether you can resume.",
+      );
   }
-  for (const { id, threadId, toTask } of (await store.inspect.unfinishedRewinds()).map((row) => ({
+  for (const { id, threadId, toTask, reason } of (await store.inspect.unfinishedRewinds()).map((row) => ({
     ...row,
     toTask: row.targetTaskId,
   }))) {
+    const lost = lostIn(reason);
+    if (lost !== undefined) {
+      const accept = turns("rewind", [threadId], "--abandon");
+      find(
+        "problem",
+        `Thread ${threadId} was rescued from a damaged file, where ${lost}.`,
+        `${accept} lets it continue with what is there.`,
+      );
+      continue;
+    }
     find(
       "problem",
       `Rewind ${id} of thread ${threadId} to task ${toTask} was begun and isn't finished.`,

@@ -7,6 +7,8 @@ import { checkedUndos } from "../rewind/undos";
 import { isLost } from "../runner/run-nodes";
 import { settledBy } from "../runner/status";
 import type { SettledBy } from "../runner/thread-status";
+import { lostIn } from "../store/salvage";
+import type { TurnRow } from "../store/store";
 import { plannedTasks, withoutState } from "../turns/node-task";
 import { numberOf, paged } from "./place";
 import { plain } from "./plain";
@@ -98,8 +100,11 @@ export interface Standing {
   next: readonly string[];
   /** Whether its last run was killed and nothing of it was saved, as with durability "exit". What is finished is an earlier run. */
   lost: boolean;
-  /** The unfinished rewind; null if there is none. */
-  rewind: { id: string; toTask: string; since: string } | null;
+  /**
+   * The unfinished rewind; null if there is none. Or what a salvage leaves in its place: then `rescued` says what is lost, and giving the
+   * rewind up accepts that.
+   */
+  rewind: { id: string; toTask: string; since: string; rescued: string | null } | null;
 }
 
 /** What is known over all threads, read once for many {@link standingOf}. */
@@ -178,7 +183,10 @@ export async function standingOf(saver: BaseTurnSaver, threadId: string, all: Ev
     rewind:
       unfinished === undefined
         ? null
-        : { id: unfinished.id, toTask: unfinished.toTask, since: unfinished.createdAt.toISOString() },
+        : {
+            ...{ id: unfinished.id, toTask: unfinished.toTask, since: unfinished.createdAt.toISOString() },
+            rescued: lostIn(unfinished.reason) ?? null,
+          },
   };
 }
 
@@ -225,12 +233,15 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
       }),
     );
   const failures = special
-    .filter(([taskId, channel]) => channel === ERROR && turnOf.get(taskId)?.turnType !== "Thought")
+    .filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)))
     .map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
   return { questions, failures, next, isUnfinished };
 }
+
+/** Whether a node task with an error failed in its newest attempt, too. That one may be running, or have asked a question. */
+const hasFailed = (newest: TurnRow | undefined): boolean => newest === undefined || newest.status === "error";
 
 /** The task id of writes that belong to no task: an answer without a question's id. */
 const NULL_TASK = "00000000-0000-0000-0000-000000000000";

@@ -149,7 +149,9 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
     case "rewinding":
       return verdict(
         "person",
-        `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished: finish or abandon it`,
+        rewind === null || rewind.rescued === null
+          ? `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished: finish or abandon it`
+          : `${rescuedText(rewind.rescued)}: somebody has to accept that`,
       );
     case "in-doubt": {
       const byHand = inDoubt.filter(needsPerson);
@@ -184,6 +186,9 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
       return verdict("yes", "it stopped between two steps");
   }
 }
+
+/** What a salvage left out. */
+export const rescuedText = (lost: string): string => `it was rescued from a damaged file, where ${lost}`;
 
 function namesOf(effects: readonly EffectInDoubt[]): string {
   return [...new Set(effects.map(({ name }) => JSON.stringify(name)))].join(", ");

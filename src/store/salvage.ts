@@ -38,3 +38,8 @@ export interface SalvagedFile {
 
 /** The reason of a rewind that stands for what a salvage lost begins with this. */
 export const SALVAGED = "salvage: ";
+
+/** What could not be rescued, of a rewind that stands for that; undefined for one that somebody began. */
+export function lostIn(reason: string | undefined): string | undefined {
+  return reason?.startsWith(SALVAGED) === true ? reason.slice(SALVAGED.length) : undefined;
+}

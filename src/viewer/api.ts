@@ -87,6 +87,8 @@ export interface Thread extends Format {
   report: ThreadReport;
   counts: { tasks: number; turns: number; checkpoints: number; effects: number; rewinds: number };
   tokens: TokenCounts;
+  /** Whether a resume is offered: nothing has to be answered, settled or finished first. */
+  canResume: boolean;
   /** The command that serves a page on which it can be resumed; null if this one can do it. */
   start: string | null;
   startedAt: string;

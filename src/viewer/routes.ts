@@ -13,7 +13,7 @@ import { rewindRefusal } from "../inspection/refusal";
 import { markOf, sinceThen } from "../inspection/since";
 import { type Limits, SHORT, type Shown, shownOf, WHOLE } from "../inspection/shown";
 import { movingRefusal } from "../inspection/moving";
-import { standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
+import { needsPerson, standingOf, THREAD_STATES, type ThreadState } from "../inspection/standing";
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
 import {
   knownThread,
@@ -243,6 +243,10 @@ async function sentenceOf(saver: BaseTurnSaver, line: ThreadLine, has: { tasks: 
   return nodes || (next.length > 0 ? `next: ${listed(next, 3)}` : counts);
 }
 
+function isResumable({ resume, questions, inDoubt, rewind, moving }: ThreadReport): boolean {
+  return resume.can !== "no" && questions.length === 0 && rewind === null && moving === null && !inDoubt.some(needsPerson);
+}
+
 async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread> {
   const { saver, write } = context;
   const { store } = internalsOf(saver);
@@ -269,6 +273,7 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
       rewinds: (await store.listRewinds(threadId)).length,
     },
     tokens: allTokens(found),
+    canResume: isResumable(report),
     start: write && graph !== undefined ? null : turns("web", [], "--write", ["--graph", graph?.name ?? NO_GRAPH]),
     startedAt,
     lastAt: line?.lastAt ?? startedAt,

@@ -390,6 +390,7 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
     const threadId = await threadNamed(saver, thread);
     const found = await internalsOf(saver).store.getThread(threadId);
     const { checkpoints = 0, turns = 0, tasks = 0 } = found ?? {};
+    const [run] = await saver.turns.liveRuns(threadId);
     const isShort = threadId !== thread;
     const whole = `"${thread}" is the beginning of thread ${threadId}.`;
     if (options.yes === true && isShort) throw new UsageError(whole, GIVE_WHOLE);
@@ -397,7 +398,7 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
       refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : await movingRefusal(saver, threadId),
       plan: { threadId, final, checkpoints, turns, tasks },
       planText: () =>
-        `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.`,
+        `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.${run === undefined ? "" : `\nProcess ${run.pid} on ${oneLine(run.host)} is running it: all its saves will be refused.`}`,
       act: async () => {
         await saver.deleteThread(threadId, { final });
         return { report: { threadId, final }, text: () => `Thread ${oneLine(threadId)} is deleted.` };

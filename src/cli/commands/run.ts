@@ -109,7 +109,8 @@ export const RESUME = command<ResumeOptions>({
       const plan = await resumePlan(saver, status, accept === undefined ? how : "continue");
       const isWaiting = plan.questions.length > 0 && status.failed.length + status.inFlight.length === 0;
       const moving = await movingRefusal(saver, threadId);
-      const refused = moving ?? (plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : null);
+      const refused =
+        moving ?? (plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : doubtFirst(plan));
       if (plan.does === "return" || (isWaiting && moving === null)) {
         const data = { done: false, plan, report: null, refused };
         return {
@@ -162,6 +163,19 @@ const answerFirst = ({ threadId }: ResumePlan, graph: string): Refusal => {
   return { code: "UNFINISHED_WORK", message: `It waits for an answer: ${answerCommand(threadId, graph)}` };
 };
 
+/** No resume gets past an effect that only a person can settle. */
+function doubtFirst({ does, inDoubt }: ResumePlan): Refusal | null {
+  const first = does === "continue" ? inDoubt.find(({ settledBy: by }) => by === "person") : undefined;
+  if (first === undefined) return null;
+  return {
+    code: "EFFECT_IN_DOUBT",
+    message: `Nobody knows whether ${first.title} of ${first.node} happened: ${settleFirst(first.id)}`,
+  };
+}
+
+const settleFirst = (effect: string): string =>
+  `settle it first, as done or not-done: ${toCopy(turns("effect resolve", [effect, "done"]))}`;
+
 const answerCommand = (question: string, graph: string): string =>
   toCopy(turns("inbox answer", [question], ["--value", "JSON"], ["--graph", graph], "--yes"));
 
@@ -181,7 +195,9 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
     ),
   );
   const flight = status.inFlight.map(({ path, attempt, at }) =>
-    oneLine(`${path} was running (attempt ${attempt}, since ${ago(at.toISOString(), look.now)}) when its process stopped`),
+    oneLine(
+      `${path} ${status.running ? "is in flight" : "was in flight"} (attempt ${attempt}, since ${ago(at.toISOString(), look.now)})${status.running ? "" : " when its process stopped"}`,
+    ),
   );
   const facts = [
     ...list("kept", plan.kept),
@@ -190,7 +206,7 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
     ...(plan.does === "restart" && plan.reason !== null ? list("because", [plan.reason.message]) : []),
   ];
   return [
-    `${look.paint("bold", oneLine(plan.threadId))}  ${does[plan.does]}`,
+    `${look.paint("bold", oneLine(plan.threadId))}  ${refused !== null && plan.questions.length > 0 ? "It waits." : does[plan.does]}`,
     ...failures,
     ...flight,
     ...plan.questions.map((question) => look.paint("yellow", oneLine(question))),
@@ -200,7 +216,7 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
 }
 
 function doubtText({ id, title, node, settledBy: by }: ResumePlan["inDoubt"][number]): string {
-  const settle = `settle it first: ${toCopy(turns("effect resolve", [id, "done"], "--yes"))} (or not-done)`;
+  const settle = settleFirst(id);
   const how: Readonly<Record<SettledBy, string>> = {
     probe: "its probe is asked",
     key: "it's called again with the same key",

@@ -62,7 +62,7 @@ export function EffectCard({ effect }: { effect: ShownEffect }): VNode {
             </>
           )}
           {". "}
-          {undo === null ? "It has no undo." : undo === "" ? "It needs no undo." : "A rewind can undo it."}
+          {undo === null ? "It has no undo." : undo === "" ? "It needs no undo." : !doubt && "A rewind can undo it."}
           {idempotent && " A retry with the same key is harmless."}
         </p>
         {effect.note !== null && (

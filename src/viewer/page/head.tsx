@@ -11,13 +11,12 @@ import { bytes, day, plural, short, utc } from "./words";
 
 /** The thread's name, its numbers, and the four answers in words. */
 export function Head({ thread }: { thread: Thread }): VNode {
-  const { report, counts, tokens, startedAt, answers, start } = thread;
+  const { report, counts, tokens, startedAt, answers, start, canResume } = thread;
   const done = outcome.use();
   utc.use();
   const place = usePlace();
   const [state, kind] = STATE_WORDS[report.state];
   const isToday = day(startedAt) === day(Date.now());
-  const canResume = report.resume.can !== "no" && report.questions.length === 0;
   return (
     <>
       <div class="title">
