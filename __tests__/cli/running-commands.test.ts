@@ -388,7 +388,7 @@ describe("a rewind that was begun and isn't finished", () => {
     const place = await world();
     const rewind = ["rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", ...placed(place)];
     const failed = await told([process.execPath, program, ...rewind], { env: { UNDO_FAILS: "1" } });
-    expect(failed).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining(" rewind THREAD --abandon") });
+    expect(failed).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining(" rewind finished --abandon") });
     return place;
   };
   const stateOf = async (place: string) => JSON.parse((await turns(place, "status", "finished")).stdout).state as string;
