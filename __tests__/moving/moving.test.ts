@@ -172,7 +172,7 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
       expect(await toldOf(from, "t")).toEqual(before);
       expect(await moveThread(from, to, "t")).toMatchObject({ threadId: "t" });
       expect(await toldOf(to, "t")).toEqual(before);
-      // Whoever gives the id up here can delete it here.
+      // Once the id is given up here, it can be deleted here.
       await from.retention.reuseThread("t");
       await from.deleteThread("t");
       for (const saver of [from, to]) expect(await problemsIn(saver)).toEqual([]);
