@@ -1,6 +1,7 @@
 import Database from "better-sqlite3";
 import { moveThread, salvage } from "langgraph-checkpoint-turns/maintenance";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { answersOf, reportOf, setFailpointHandler } from "../../src/testing-internal";
 import { lived, newPlace, openAt, type Place, problemsIn, toldOf } from "../moving/move-world";
 import { at } from "../support/enc-graph";
@@ -87,6 +88,8 @@ test("S3.1 S9.7 a thread that stopped moving and has lost rows is still held, an
   expect(told.rewind?.rescued).toContain("could not be rescued");
   const { inFlight, resume: way } = await answersOf(rescued, { ...told, moving: null });
   expect(inFlight).toMatchObject({ headline: "Nothing, but a part of it is lost", command: "turns rewind t --abandon" });
+  const { resume } = await CheckpointFile.fromThread(rescued, "t");
+  expect(resume).toMatchObject({ canResume: false, reason: expect.stringContaining("rescued from a damaged file") });
   expect(way.headline).toBe("Not before somebody accepts that a part of it is lost");
   await rescued.rewinds.abandon(report.damaged[0]!.acknowledge!);
   await moveThread(rescued, to, "t");

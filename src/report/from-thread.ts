@@ -4,6 +4,7 @@ import { internalsOf } from "../internals";
 import { checkedOptions, idSchema } from "../options";
 import type { Page } from "../page";
 import { push } from "../push";
+import { lostIn } from "../rewind/plan";
 import type { TurnSaver } from "../saver";
 import { plannedTasks, withoutState } from "../turns/node-task";
 import type { Turn } from "../turns/turn";
@@ -58,8 +59,8 @@ interface Situation {
   head: Head;
   inFlight: ReadonlySet<string>;
   running: boolean;
-  /** The task that an unfinished rewind goes back to. */
-  rewindsTo: string | undefined;
+  /** An unfinished rewind, or what a salvage left in its place. */
+  rewind: Awaited<ReturnType<TurnSaver["rewinds"]["unfinished"]>>;
 }
 
 /** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
@@ -74,7 +75,7 @@ export async function progressOfThread(saver: TurnSaver, thread: string, options
     head: headOf(await newestCheckpoint(saver, threadId)),
     inFlight: new Set((await saver.turns.inFlight(threadId)).map((turn) => turn.id)),
     running: await saver.turns.isRunning(threadId),
-    rewindsTo: (await saver.rewinds.unfinished(threadId))?.toTask,
+    rewind: await saver.rewinds.unfinished(threadId),
   };
   const tasks = await saver.turns.tasks(threadId);
   const groups = by === "node" ? byNode(tasks, turns, situation) : await byTask(saver, threadId, tasks, turns, situation);
@@ -211,9 +212,14 @@ async function notesOf(saver: TurnSaver, { status, course }: Group, errors: bool
 
 function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situation): ResumeInfo {
   const info = resumeInfoOf(phases);
-  if (at.rewindsTo !== undefined) {
-    const reason = `a rewind to task ${at.rewindsTo} isn't finished`;
-    return { ...info, nextStep: `finish the rewind to task ${at.rewindsTo}`, canResume: false, reason };
+  const lost = lostIn(at.rewind?.reason);
+  if (lost !== undefined) {
+    const reason = `it was rescued from a damaged file, where ${lost}`;
+    return { ...info, nextStep: "accept what is lost: saver.rewinds.abandon", canResume: false, reason };
+  }
+  if (at.rewind !== undefined) {
+    const reason = `a rewind to task ${at.rewind.toTask} isn't finished`;
+    return { ...info, nextStep: `finish the rewind to task ${at.rewind.toTask}`, canResume: false, reason };
   }
   const next = groups.find((group) => group.id === info.nextPhase);
   if (next === undefined) return info;

@@ -6,6 +6,8 @@ import { nearestName } from "../unknown-option";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
+export { lostIn } from "../store/salvage";
+
 /** Which thread to rewind, and the task to rewind it to. */
 export interface RewindRequest {
   threadId: string;

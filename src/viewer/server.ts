@@ -126,6 +126,7 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
     close: () =>
       new Promise((resolve) => {
         parts.closing.abort();
+        parts.asked.abort();
         server.close(() => resolve());
         server.closeAllConnections();
       }),
@@ -133,8 +134,7 @@ export async function serve(options: ViewerOptions): Promise<Viewer> {
 }
 
 /** New code is slow. A person needs a moment to follow the link, and meanwhile nobody else needs the processor. */
-async function warmer({ context, closing, asked }: Parts): Promise<void> {
-  const signal = AbortSignal.any([closing.signal, asked.signal]);
+async function warmer({ context, asked: { signal } }: Parts): Promise<void> {
   try {
     for (let round = 0; round < WARM_UPS; round += 1) {
       await new Promise((resolve) => setTimeout(resolve, WARM_UP_PAUSE_MS).unref());
@@ -156,7 +156,7 @@ interface Parts {
   strangers: Strangers;
   cursors: Cursors;
   closing: AbortController;
-  /** Aborted by the first request. */
+  /** Aborted by the first request, or when the server closes. */
   asked: AbortController;
 }
 
