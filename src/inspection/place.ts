@@ -70,6 +70,14 @@ function ambiguous(what: string, text: string, found: readonly string[], key: st
   });
 }
 
+/** The newest turn of a thread; with a seq, the newest before it. */
+export async function turnBefore(saver: BaseTurnSaver, threadId: string, seq?: number): Promise<TurnRow | undefined> {
+  const beforeSeq = seq ?? Number.MAX_SAFE_INTEGER;
+  return (await internalsOf(saver).store.inspect.turnsBefore({ threadId, beforeSeq, limit: 1 }))[0];
+}
+
+const NUMBER = /^#?\d+$/;
+
 /**
  * The turn that a text names: its number on the thread, or the beginning of its id.
  *
@@ -77,11 +85,12 @@ function ambiguous(what: string, text: string, found: readonly string[], key: st
  */
 export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: string): Promise<TurnRow> {
   const { store } = internalsOf(saver);
-  const [newest] = await store.inspect.turnsBefore({ threadId, beforeSeq: Number.MAX_SAFE_INTEGER, limit: 1 });
-  if (newest?.seq !== undefined && /^#?\d+$/.test(text)) {
+  const newest = await turnBefore(saver, threadId);
+  let before: TurnRow | undefined;
+  if (newest?.seq !== undefined && NUMBER.test(text)) {
     const seq = seqOf(Number(text.replace("#", "")), newest.seq);
-    const [turn] = await store.listTurns({ threadId, afterSeq: seq - 1, limit: 1 });
-    if (turn?.seq === seq) return turn;
+    before = await turnBefore(saver, threadId, seq + 1);
+    if (before?.seq === seq) return before;
   } else if (newest !== undefined) {
     const found: TurnRow[] = [];
     const turns = paged(
@@ -100,7 +109,9 @@ export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: st
   }
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} has no turn ${describe(text)}.`,
-    remedy: `${turns("log", [threadId])} lists its turns, with their numbers.`,
+    remedy:
+      (before?.seq === undefined ? "" : `The turn before it is #${numberOf(before.seq)}. `) +
+      `${turns("log", [threadId])} lists its turns, with their numbers.`,
     data: { threadId, turn: text },
   });
 }
@@ -121,7 +132,7 @@ const HEADS = 64;
 /**
  * The checkpoint of the outermost graph that a text names. A checkpoint's id or its beginning, or a name that was given to it. A
  * task: how the thread was when the task finished. A turn: what a Thought started from, or the first checkpoint that has an
- * Action's output. Without a text, the newest.
+ * Action's output. A number that no turn has: the checkpoint with it. Without a text, the newest.
  *
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
@@ -143,6 +154,12 @@ export async function checkpointNamed(saver: BaseTurnSaver, threadId: string, te
   if (byId !== undefined) return byId;
   if (text.length >= SHORTEST)
     for await (const head of headsOf(saver, threadId)) if (head.checkpointId.startsWith(text)) return head;
+  if (NUMBER.test(text)) {
+    const newest = await headUpTo(saver, threadId, undefined);
+    const seq = newest && seqOf(Number(text.replace("#", "")), newest.position);
+    const numbered = await headUpTo(saver, threadId, seq);
+    if (numbered?.position === seq && numbered !== undefined) return numbered;
+  }
   const turn = await turnNamed(saver, threadId, text);
   const found = await checkpointOfTurn(saver, turn);
   if (found !== undefined) return found;

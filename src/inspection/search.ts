@@ -1,8 +1,7 @@
 import type { BaseTurnSaver } from "../base-saver";
 import { internalsOf } from "../internals";
 import type { StoredText, ThreadActivity } from "../store/inspection";
-import type { TurnRow } from "../store/store";
-import { headUpTo, numberOf, paged } from "./place";
+import { headUpTo, numberOf, paged, turnBefore } from "./place";
 import { othersFirst } from "../timers";
 
 /** A text that was found. */
@@ -10,9 +9,9 @@ export interface Match {
   threadId: string;
   /** What has it: a value of the state, a turn's input or output, an effect, or what a node wrote. */
   kind: StoredText["kind"];
-  /** Its place in the thread's order. */
+  /** The turn that has it, or the nearest one before. If there is none, the first checkpoint behind. */
   number: number;
-  /** The node of the nearest turn; for an effect its name. */
+  /** The node of that turn; for an effect its name. */
   near: string;
   /** The text around the first occurrence. */
   excerpt: string;
@@ -76,8 +75,8 @@ export async function* search(saver: BaseTurnSaver, request: SearchRequest): Asy
         const match = mayBeTold ? matches.find(({ saying }) => !told.has(saying)) : matches[0];
         if (match === undefined) continue;
         if (kind !== "effect") for (const { saying } of matches) told.add(saying);
-        const near = name ?? (await nearest(saver, id, seq));
-        yield { threadId: id, kind, number: numberOf(seq), near, excerpt: match.excerpt() };
+        const turn = kind === "turn" ? { near: "", number: numberOf(seq) } : await nearest(saver, id, seq);
+        yield { threadId: id, kind, ...turn, ...(name !== undefined && { near: name }), excerpt: match.excerpt() };
         left -= 1;
         if (left <= 0) return end("limit", index);
       }
@@ -116,7 +115,7 @@ async function* shortValues(saver: BaseTurnSaver, threadId: string, pattern: Reg
   for (const [channel, { pointer }] of head?.channels ?? []) {
     const [match] = pointer?.kind === "inline" ? found(pattern, pointer.text) : [];
     if (head !== undefined && match !== undefined)
-      yield { threadId, kind: "value", number: numberOf(head.seq), near: channel, excerpt: match.excerpt() };
+      yield { threadId, kind: "value", number: numberOf(head.position), near: channel, excerpt: match.excerpt() };
   }
 }
 
@@ -151,8 +150,9 @@ function found(pattern: RegExp, json: string): { excerpt: () => string; saying: 
 }
 
 /** A commit saves an Action, and then the values of the next checkpoint. */
-async function nearest(saver: BaseTurnSaver, threadId: string, seq: number): Promise<string> {
-  const { store } = internalsOf(saver);
-  const [before]: readonly (TurnRow | undefined)[] = await store.inspect.turnsBefore({ threadId, beforeSeq: seq, limit: 1 });
-  return before?.nodeName ?? "input";
+async function nearest(saver: BaseTurnSaver, threadId: string, seq: number): Promise<Pick<Match, "near" | "number">> {
+  const before = await turnBefore(saver, threadId, seq);
+  if (before?.seq !== undefined) return { near: before.nodeName, number: numberOf(before.seq) };
+  const behind = await internalsOf(saver).store.inspect.checkpointBehind({ threadId, ns: "", seq });
+  return { near: "input", number: numberOf(behind?.position ?? seq) };
 }

@@ -5,7 +5,7 @@ import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import type { TokenCounts, TurnRow } from "../store/store";
 import { toPublicTurn } from "../turns/turn";
-import { checkpointOfTurn, numberOf, paged, seqOf, turnNamed } from "./place";
+import { checkpointOfTurn, numberOf, paged, seqOf, turnBefore, turnNamed } from "./place";
 import { plain } from "./plain";
 import { errorOf } from "./standing";
 import { type CheckpointLine, lineOf } from "./checkpoint-line";
@@ -106,7 +106,7 @@ export async function* attemptRows(
 }
 
 async function seqOfNumber(saver: BaseTurnSaver, threadId: string, number: number): Promise<number> {
-  const [newest] = await internalsOf(saver).store.inspect.turnsBefore({ threadId, beforeSeq: Number.MAX_SAFE_INTEGER, limit: 1 });
+  const newest = await turnBefore(saver, threadId);
   return newest?.seq === undefined ? number : seqOf(number, newest.seq);
 }
 
