@@ -66,7 +66,7 @@ const shorterLocals = {
       mangle: { toplevel: true, ...names },
       ...names,
       sourceMap: true,
-      format: { max_line_len: isProgram ? 1_000 : 320 },
+      format: { max_line_len: isProgram ? 2_000 : 640 },
     });
   },
 };

@@ -140,7 +140,7 @@ export { CHANGES } from "./cli/commands/changes";
 export type { RecoveryPlanLine, ResumePlan, RunReport, StuckLine } from "./cli/commands/run";
 export { refusalOf, rewindRefusal } from "./inspection/refusal";
 export { takeBackCommand } from "./inspection/rewinds";
-export { settlingCommand } from "./inspection/effects";
+export { noteOf, settlingCommand } from "./inspection/effects";
 export type { RewindLine, TakeBack } from "./inspection/rewinds";
 export { table, type Column as TableColumn } from "./cli/look";
 export { safe, widthOf } from "./cli/text";

@@ -60,13 +60,14 @@ const inDoubt = object({
 const error = object({ name: text, message: text });
 const done = object({ node: text, status: text, at: time, attempt: count });
 const removed = object({ checkpoints: count, writes: count, turns: count, values: count, tasks: count, effects: count });
+const effectStatus = z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]);
 const verdict = z.enum([
   ...(["undo", "done-already", "none-needed", "failed", "inherited", "missing", "ambiguous"] as const),
   ...(["unregistered", "in-doubt", "undo-in-doubt", "running"] as const),
 ]);
 const preview = object({
   ...{ toTask: text, tasks: list(text), removed: removed.nullable(), refused: maybe, refusedCode: maybe },
-  effects: list(object({ id: text, name: text, label: text, nodeName: text, verdict })),
+  effects: list(object({ id: text, name: text, label: text, nodeName: text, status: effectStatus, verdict })),
 });
 const attempt = {
   ...{
@@ -84,7 +85,7 @@ const attempt = {
 const effect = of<EffectLine & { title: string }>()(
   object({
     ...{ id: text, threadId: text, number: count, title: text, name: text, label: text, node: text, taskId: text },
-    status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]),
+    status: effectStatus,
     ...{ undo: maybe, undoStatus: z.enum(["begun", "done", "failed"]).nullable(), undoError: maybe, key: text, tries: count },
     ...{ idempotent: z.boolean(), startedAt: time, endedAt: time.nullable(), settledBy: maybe },
   }),

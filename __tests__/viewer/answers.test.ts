@@ -2,7 +2,16 @@ import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { TurnsError } from "langgraph-checkpoint-turns";
-import { answersOf, differencesOf, refusalOf, reportOf, rewindSentence, verdictWords } from "../../src/testing-internal";
+import {
+  answersOf,
+  differencesOf,
+  type EffectLine,
+  noteOf,
+  refusalOf,
+  reportOf,
+  rewindSentence,
+  verdictWords,
+} from "../../src/testing-internal";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { makeThread } from "./page-world";
@@ -170,7 +179,7 @@ test("S10.2 a task whose name is a time isn't among the times of a sentence", as
 
 describe("what a rewind would undo", () => {
   const effect = (name: string, verdict: "undo" | "unregistered" | "ambiguous" | "missing") => {
-    return { id: name, name, label: "", nodeName: "node", verdict };
+    return { id: name, name, label: "", nodeName: "node", status: "done" as const, verdict };
   };
   const effects = [effect("pay", "undo"), effect("book", "unregistered"), effect("mail", "ambiguous"), effect("log", "missing")];
   const preview = { toTask: "first", tasks: ["second"], removed: null, effects, refused: null };
@@ -185,6 +194,32 @@ describe("what a rewind would undo", () => {
     const { headline, text } = rewindSentence("thread", preview);
     expect([headline, text]).toEqual(["To first: undoes pay and book", "Without an undo: mail and log."]);
     expect(verdictWords("unregistered")).toBe("its undo, if it has one, needs --graph");
+  });
+
+  test("S10.2 without the graph nobody knows whether the undo of an effect in doubt would be called", () => {
+    const open = { ...effect("book", "unregistered"), status: "in-doubt" as const };
+    const { headline, text } = rewindSentence("thread", { ...preview, effects: [effect("book", "undo"), open] });
+    expect([headline, text]).toEqual(["To first: undoes book", "In doubt: book. It may have to be settled first."]);
+  });
+
+  test("S10.2 an effect in doubt is told who settles it: a probe is spoken of only where there may be one", () => {
+    const started = "It was started, and the process stopped before it reported.";
+    const hand = "settle it by hand, as done or not-done.";
+    defineEffect("note-without-probe", { run: () => 1, undo: () => undefined });
+    defineEffect("note-with-probe", { run: () => 1, undo: () => undefined, probe: () => undefined });
+    const told = ([name, undo]: readonly [string, string | null]): string | null =>
+      noteOf({
+        name,
+        undo,
+        status: "in-doubt",
+        undoStatus: null,
+        undoError: null,
+        idempotent: false,
+        settledBy: null,
+      } as EffectLine);
+    expect(told(["note-without-probe", "note-without-probe"])).toBe(`${started} It has no probe: ${hand}`);
+    expect(told(["note-with-probe", "note-with-probe"])).toBe(`${started} A resume asks its probe. Or ${hand}`);
+    expect(told(["unknown", null])).toBe(`${started} A resume asks its probe, if it has one. Or ${hand}`);
   });
 });
 

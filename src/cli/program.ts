@@ -108,6 +108,12 @@ export function assembled(exitWith: (code: number) => void): Command {
   for (const spec of [...CHANGES, ...RUNS, REUSE]) add(program, spec, answering(spec, change, exitWith), changes);
   for (const spec of OWN) add(program, spec, alone(spec, exitWith), changes);
   program
+    .command("help")
+    .helpGroup("This program:")
+    .summary("examples and options of a command")
+    .argument("[command...]")
+    .action((names: readonly string[]) => commandNamed(names, program).outputHelp());
+  program
     .command("completion")
     .helpGroup("This program:")
     .summary("a script that completes commands and options in your shell")
@@ -209,6 +215,17 @@ function answering(spec: CommandSpec, how: (options: object) => TurnSaverOptions
   };
 }
 
+/** @throws {UsageError} */
+function commandNamed(names: readonly string[], program: Command): Command {
+  let found = program;
+  for (const name of names) {
+    const next = found.commands.find((command) => command.name() === name);
+    if (next === undefined) throw unknownCommand(name, found);
+    found = next;
+  }
+  return found;
+}
+
 function unknownCommand(name: string, program: Command): UsageError {
   const names = program.commands.map((command) => command.name());
   const nearest = nearestName(name, names);
@@ -216,7 +233,7 @@ function unknownCommand(name: string, program: Command): UsageError {
   return new UsageError(
     `There is no command "${shown}".`,
     nearest !== undefined
-      ? `Did you mean "turns ${nearest}"?`
+      ? `Did you mean "turns ${program.parent === null ? "" : `${program.name()} `}${nearest}"?`
       : /[./:]/.test(name)
         ? `If it's a database, give a file that exists or postgresql://host/database: --db ${word(shown)}. turns --help lists the commands.`
         : "turns --help lists the commands.",

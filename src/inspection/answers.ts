@@ -299,10 +299,15 @@ export function rewindSentence(
   if (preview === null) return { headline: "There is no earlier task", text: "", command: null, tone: "plain" };
   const { toTask, tasks, removed, effects, refused } = preview;
   if (refused !== null) return { headline: `To ${toTask}: refused now`, text: refused, command: null, tone: "attention" };
-  const undone = effects.filter(({ verdict }) => verdict === "undo" || (verdict === "unregistered" && !isLoaded));
+  const inCode = isLoaded ? [] : effects.filter(({ verdict }) => verdict === "unregistered");
+  const undone = effects.filter(
+    (effect) => effect.verdict === "undo" || (inCode.includes(effect) && effect.status !== "in-doubt"),
+  );
   const left: readonly string[] = isLoaded ? ["missing", "ambiguous", "unregistered"] : ["missing", "ambiguous"];
   const without = effects.filter(({ verdict }) => left.includes(verdict));
-  const doubt = effects.filter(({ verdict }) => verdict === "in-doubt" || verdict === "undo-in-doubt");
+  const doubt = effects.filter(
+    (effect) => /in-doubt$/.test(effect.verdict) || (inCode.includes(effect) && effect.status === "in-doubt"),
+  );
   const command = turns("rewind", [threadId], ["--to", toTask], undone.length > 0 && ["--graph", graph]);
   const headline = `To ${toTask}: ${undone.length === 0 ? "undoes no effect" : `undoes ${listed(times(undone.map(({ name }) => name)))}`}`;
   const what = tasks.length === 1 ? `task ${tasks[0] ?? ""}` : `${plural(tasks.length, "task")} (${listed(tasks, 12)})`;
@@ -315,7 +320,7 @@ export function rewindSentence(
       tasks.length > 0 &&
       `Deletes ${what}: ${counts.join(", ")}. Can be taken back${undone.length > 0 ? "; what was undone stays undone" : ""}.`,
     without.length > 0 && `Without an undo: ${listed(once(without.map(({ name }) => name)))}.`,
-    doubt.length > 0 && `In doubt: ${listed(once(doubt.map(({ name }) => name)))}.`,
+    doubt.length > 0 && `In doubt: ${listed(once(doubt.map(({ name }) => name)))}. It may have to be settled first.`,
   ];
   return { headline, text: joined(text), command, tone: without.length + doubt.length > 0 ? "attention" : "plain" };
 }

@@ -2,6 +2,9 @@ import type { BaseTurnSaver } from "../base-saver";
 import type { EffectDetails } from "../effects/effects";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
+import { checkedUndos } from "../rewind/undos";
+import { settledBy } from "../runner/status";
+import type { SettledBy } from "../runner/thread-status";
 import { plain } from "./plain";
 import { errorOf } from "./standing";
 import { type EffectLine, effectLine } from "./turns";
@@ -71,17 +74,27 @@ const MOST_TITLES = 200;
 
 const MOST_IN_TITLE = 48;
 
+const BY_HAND = "settle it by hand, as done or not-done.";
+const SETTLED: Readonly<Record<SettledBy, string>> = {
+  probe: `A resume asks its probe. Or ${BY_HAND}`,
+  key: "A resume calls it again with the same key, which is harmless.",
+  "maybe-probe": `A resume asks its probe, if it has one. Or ${BY_HAND}`,
+  person: `It has no probe: ${BY_HAND}`,
+  rewind: "A rewind calls its undo again.",
+};
+
 /** What a person should know of an effect, in a sentence; null if it's simply done. */
 export function noteOf(effect: EffectLine): string | null {
-  const { status, undoStatus, undoError, idempotent, settledBy } = effect;
+  const { name, status, undoStatus, undoError, idempotent, settledBy: by } = effect;
   if (undoStatus === "begun") return "A rewind had begun to undo it, and nobody knows whether that happened.";
   if (undoStatus === "failed") return `Its undo failed${undoError === null ? "" : `: ${undoError}`}.`;
   if (undoStatus === "done") return "A rewind has undone it.";
   switch (status) {
-    case "in-doubt":
-      return idempotent
-        ? "It was started, and the process stopped before it reported. A resume calls it again with the same key, which is harmless."
-        : "It was started, and the process stopped before it reported. A resume asks its probe, if it has one. Or settle it by hand, as done or not-done.";
+    case "in-doubt": {
+      const undo = effect.undo === "" ? false : (effect.undo ?? undefined);
+      const settler = settledBy({ name, undo, undoStatus: undefined, idempotent }, checkedUndos(undefined));
+      return `It was started, and the process stopped before it reported. ${SETTLED[settler]}`;
+    }
     case "running":
       return "It is running now.";
     case "failed":
@@ -89,9 +102,7 @@ export function noteOf(effect: EffectLine): string | null {
     case "failed-for-good":
       return "It failed for good.";
     case "done":
-      return settledBy === null
-        ? null
-        : `Its outcome was settled by ${settledBy === "person" ? "a person" : `its ${settledBy}`}.`;
+      return by === null ? null : `Its outcome was settled by ${by === "person" ? "a person" : `its ${by}`}.`;
   }
 }
 

@@ -30,7 +30,9 @@ export function movingIn(saver: BaseTurnSaver, { threadId, movedTo }: ThreadActi
 /** Why nothing can be changed on a thread now; null if it isn't being moved. */
 export async function movingRefusal(saver: BaseTurnSaver, threadId: string): Promise<Refusal | null> {
   const moving = await movingOf(saver, threadId);
-  return moving && { code: "THREAD_MOVED", message: `${movingText(moving)} Finish the move: ${moving.command}` };
+  return (
+    moving && { code: "THREAD_MOVED", message: `${movingText(moving)} Finish the move: ${moving.command}${loginNote(moving.to)}` }
+  );
 }
 
 export const movingText = ({ to, since }: Moving): string => `The thread is being moved to ${to} since ${since}.`;
@@ -64,10 +66,15 @@ export function statusThere(name: string, threadId: string, program = "turns"): 
   );
 }
 
+/** What a command lacks that names a database as it's recorded. */
+function loginNote(to: string): string {
+  return placeNamed(to).place === to ? "" : " These commands name no user: set PGUSER and PGPASSWORD.";
+}
+
 /** What THREAD_MOVED says to somebody with a command line. @param from the name of the database that the thread was in */
 export function movedMessage(data: Readonly<Record<string, unknown>>, from: string, program?: string): string {
   const [threadId, to, at] = [data["threadId"], data["to"], data["at"]].map(String) as [string, string, string];
   if (data["gone"] !== true)
-    return `Thread ${JSON.stringify(threadId)} is being moved to ${to} since ${at}, so nothing can be saved on it here. Finish the move: ${moveCommand(from, to, threadId)}`;
-  return `Thread ${JSON.stringify(threadId)} was moved to ${to} at ${at}. It is there: ${statusThere(to, threadId, program)}; to move it back: ${moveCommand(to, from, threadId)}`;
+    return `Thread ${JSON.stringify(threadId)} is being moved to ${to} since ${at}, so nothing can be saved on it here. Finish the move: ${moveCommand(from, to, threadId)}${loginNote(to)}`;
+  return `Thread ${JSON.stringify(threadId)} was moved to ${to} at ${at}. It is there: ${statusThere(to, threadId, program)}; to move it back: ${moveCommand(to, from, threadId)}${loginNote(to)}`;
 }

@@ -35,7 +35,7 @@ export interface RewindPreview {
   tasks: readonly string[];
   removed: RewindCounts | null;
   /** Newest first: the order in which they are undone. */
-  effects: readonly Pick<EffectSummary, "id" | "name" | "label" | "nodeName" | "verdict">[];
+  effects: readonly Pick<EffectSummary, "id" | "name" | "label" | "nodeName" | "status" | "verdict">[];
   /** Why it would be refused now; null if it wouldn't. */
   refused: string | null;
   refusedCode: string | null;
@@ -228,7 +228,14 @@ export async function previewRewind(
     rewinder.rewind({ threadId, toTask, dryRun: true, allowUncompensated: allow });
   try {
     const { effects } = await rewinder.compensationReport({ threadId, toTask });
-    const told = effects.map(({ id, name, label, nodeName, verdict }) => ({ id, name, label, nodeName, verdict }));
+    const told = effects.map(({ id, name, label, nodeName, status, verdict }) => ({
+      id,
+      name,
+      label,
+      nodeName,
+      status,
+      verdict,
+    }));
     const rest = { ...none, effects: told };
     let refused = {};
     try {

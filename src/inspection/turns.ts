@@ -6,7 +6,10 @@ import { internalsOf } from "../internals";
 import type { TokenCounts, TurnRow } from "../store/store";
 import { toPublicTurn } from "../turns/turn";
 import { checkpointOfTurn, numberOf, paged, seqOf, turnBefore, turnNamed } from "./place";
+import { describe, TurnsError } from "../errors";
+import { nearestName } from "../unknown-option";
 import { plain } from "./plain";
+import { turns } from "./words";
 import { errorOf } from "./standing";
 import { type CheckpointLine, lineOf } from "./checkpoint-line";
 
@@ -52,7 +55,11 @@ const PAGE = 200;
 /** For who looks for one attempt: its rows are nearly always among as many. */
 const FEW = 16;
 
-/** The attempts of a thread's nodes, newest first. */
+/**
+ * The attempts of a thread's nodes, newest first.
+ *
+ * @throws {TurnsError} UNKNOWN_TASK
+ */
 export async function logOf(saver: BaseTurnSaver, threadId: string, request: LogRequest = {}): Promise<TurnLogPage> {
   const { taskId, node, failed = false, limit = 50, cursor } = request;
   const attempts: Attempt[] = [];
@@ -64,7 +71,19 @@ export async function logOf(saver: BaseTurnSaver, threadId: string, request: Log
     if (attempts.length === limit) return { threadId, attempts, cursor: attempts.at(-1)?.number ?? null };
     attempts.push(attempt);
   }
+  if (taskId !== undefined && attempts.length === 0 && cursor === undefined) await refuseUnknownTask(saver, threadId, taskId);
   return { threadId, attempts, cursor: null };
+}
+
+async function refuseUnknownTask(saver: BaseTurnSaver, threadId: string, taskId: string): Promise<void> {
+  const tasks = (await saver.turns.tasks(threadId)).map((task) => task.taskId);
+  if (tasks.includes(taskId)) return;
+  const nearest = nearestName(taskId, tasks);
+  throw new TurnsError("UNKNOWN_TASK", {
+    problem: `Thread ${describe(threadId)} has no task ${describe(taskId)}.`,
+    remedy: `${nearest === undefined ? "" : `Did you mean ${describe(nearest)}? `}${turns("log", [threadId])} lists its turns, with their tasks.`,
+    data: { threadId, tasks },
+  });
 }
 
 /** The rows of an attempt. */

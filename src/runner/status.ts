@@ -69,7 +69,10 @@ async function aheadOf(
   return { onResume: policy, reason, didEffects: effects.done.length > 0 };
 }
 
-export function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownEffects): SettledBy {
+export function settledBy(
+  { name, undo, undoStatus, idempotent }: Pick<Effect, "name" | "undo" | "undoStatus" | "idempotent">,
+  known: KnownEffects,
+): SettledBy {
   // A definition that needs no undo is recorded without its name.
   const definition = undo === undefined ? undefined : known(undo === false ? name : undo);
   if (undoStatus === "begun" || undoStatus === "failed") {
