@@ -76,3 +76,7 @@ if (process.argv[2] === "dies") {
   const saver = openSaver(process.argv[3] ?? "");
   void runOn(saver, "killed", "only", "dies", 4);
 }
+if (process.argv[2] === "is-lost") {
+  const configurable = { thread_id: "lost", task_id: "only" };
+  void graphOf(openSaver(process.argv[3] ?? ""), "dies").invoke({ total: 4 }, { configurable, durability: "exit" });
+}

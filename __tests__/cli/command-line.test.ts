@@ -10,7 +10,7 @@ import { childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { CHANGES, safe, table, widthOf } from "../../src/testing-internal";
+import { CHANGES, safe, table, type TurnLogPage, widthOf } from "../../src/testing-internal";
 import { quickProgram, told, type Told } from "./built";
 import { graph, makeThreads } from "./cli-world";
 import { SHAPES, schemaText } from "./shapes";
@@ -218,6 +218,23 @@ describe("each command", () => {
     expect(failed).toMatch(/\nError\n[\s\S]*card declined[\s\S]*\nInput\n/);
     // Nothing says what a resume would do: a later attempt may have succeeded.
     expect(failed).toMatch(/\nkept {9}nothing: it failed\n/);
+  });
+
+  test("S10.1 of a run that was lost turns show says that nothing is kept, also of a node that had finished", async () => {
+    const at = tempFile();
+    const world = childProgram(path.join(__dirname, "cli-world.ts"));
+    expect(spawnSync(process.execPath, [...world, "is-lost", at], { env: { ...process.env, NODE_OPTIONS: "" } }).signal).toBe(
+      "SIGKILL",
+    );
+    const { attempts } = JSON.parse((await turns(["log", "lost"], {}, at)).stdout) as TurnLogPage;
+    expect(attempts.map(({ node, status, durable }) => [node, status, durable])).toEqual([
+      ["charge", "running", false],
+      ["plan", "ok", false],
+    ]);
+    for (const { number } of attempts)
+      expect((await turns(["show", "lost", String(number), "--table"], {}, at)).stdout).toMatch(
+        /\nkept {9}nothing: its process stopped before the run was saved\n/,
+      );
   });
 
   test("S10.1 commands to copy name the database as it was named, without a password, and say how to answer and to settle", async () => {
@@ -483,6 +500,18 @@ describe("conventions", () => {
     const wrong = await turns(["threads", "--fields", "treadId"]);
     expect(wrong).toMatchObject({ code: 2, stdout: "" });
     expect(wrong.stderr).toContain('Did you mean "threadId"?');
+  });
+
+  test("S10.1 turns help tells of a command what --help does, and of a task that isn't there which one is near", async () => {
+    expect((await turns(["help", "effect", "resolve"])).stdout).toBe((await turns(["effect", "resolve", "--help"])).stdout);
+    expect(await turns(["help", "effect", "resolv"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Did you mean "turns effect resolve"?'),
+    });
+    expect(await turns(["log", "finished", "--task", "secnd"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/has no task "secnd"\. Did you mean "second"\?.*\[UNKNOWN_TASK\]/),
+    });
   });
 
   test("S10.1 wrong usage exits with 2, what isn't there with 1; both say what to do, and suggest what is near", async () => {

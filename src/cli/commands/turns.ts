@@ -125,10 +125,15 @@ export const SHOW = command({
   },
 });
 
-function keptText({ durable, status }: AttemptDetails): string {
+function keptText({ durable, status, checkpointId }: AttemptDetails, isLive: boolean): string {
   if (durable) return "a resume keeps its result";
-  return status === "error" ? "nothing: it failed" : status === "running" ? "nothing yet" : "a resume runs it again";
+  if (status === "error") return "nothing: it failed";
+  if (status === "running") return isLive || checkpointId !== null ? "nothing yet" : NEVER_SAVED;
+  // With durability "exit", a run is saved when it finishes.
+  return checkpointId !== null ? "a resume runs it again" : isLive ? "nothing yet" : NEVER_SAVED;
 }
+
+const NEVER_SAVED = "nothing: its process stopped before the run was saved";
 
 interface TitledAttempt extends AttemptDetails {
   effects: readonly (EffectLine & { title: string })[];
@@ -148,7 +153,7 @@ function attemptText(attempt: TitledAttempt, isLive: boolean, look: Look): strin
       ...(tokens.input + tokens.output === 0
         ? []
         : [["tokens", `${count(tokens.input)} in, ${count(tokens.output)} out`] as const]),
-      ["kept", keptText(attempt)],
+      ["kept", keptText(attempt, isLive)],
       ["node task", oneLine(attempt.nodeTaskId)],
       ["fingerprint", attempt.fingerprint ?? "not recorded"],
     ],

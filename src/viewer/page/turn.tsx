@@ -162,7 +162,7 @@ function Facts({ data, bar }: { data: TurnAnswer; bar: KnownBar | undefined }): 
         Thought {number} · task <Text of={taskId} /> · attempt {attempt} ·{" "}
         {endedAt === null
           ? "no Action"
-          : `${bar?.actionNumber == null ? "Action" : `Action ${bar.actionNumber}`}${durable || data.status !== "ok" ? "" : ", not yet saved"}`}
+          : `${bar?.actionNumber == null ? "Action" : `Action ${bar.actionNumber}`}${durable || data.status !== "ok" ? "" : ", not saved"}`}
       </p>
       <p class="m">
         <At at={startedAt} digits={3} />
