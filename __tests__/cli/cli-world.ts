@@ -9,7 +9,7 @@ import { openSaver } from "../support/open-saver";
  */
 
 const Order = Annotation.Root({ ...MessagesAnnotation.spec, total: Annotation<number>, note: Annotation<string> });
-type Mode = "done" | "fails" | "asks" | "dies" | "ships";
+type Mode = "done" | "fails" | "asks" | "dies" | "ships" | "posts";
 
 const charge = defineEffect("cli-charge", {
   run: (input: { total: number }) => ({ receipt: `r-${input.total}` }),
@@ -17,6 +17,9 @@ const charge = defineEffect("cli-charge", {
     if (process.env["UNDO_FAILS"] === "1") throw new Error("the bank is closed");
   },
 });
+
+/** It has no probe: whether it happened, only a person can tell. */
+const post = defineEffect("cli-post", { run: () => process.kill(process.pid, "SIGKILL"), undo: () => undefined });
 
 function graphOf(saver: TurnSaver, mode: Mode) {
   const usage_metadata = { input_tokens: 10, output_tokens: 5, total_tokens: 15 };
@@ -28,6 +31,7 @@ function graphOf(saver: TurnSaver, mode: Mode) {
     .addNode("charge", async ({ total }) => {
       if (mode === "fails") throw new Error("card declined");
       if (mode === "dies" || mode === "ships") await effect("ship", () => process.kill(process.pid, "SIGKILL"));
+      if (mode === "posts") await post(undefined);
       await charge({ total });
       return { total: total + 1 };
     })
@@ -54,6 +58,7 @@ export const fails = (saver: TurnSaver) => graphOf(saver, "fails");
 export const asks = (saver: TurnSaver) => graphOf(saver, "asks");
 /** Meets the effect in doubt of the thread whose process was killed. */
 export const ships = (saver: TurnSaver) => graphOf(saver, "ships");
+export const posts = (saver: TurnSaver) => graphOf(saver, "posts");
 export const notAGraph = 3;
 
 export async function makeThreads(saver: TurnSaver): Promise<void> {
@@ -76,6 +81,7 @@ if (process.argv[2] === "dies") {
   const saver = openSaver(process.argv[3] ?? "");
   void runOn(saver, "killed", "only", "dies", 4);
 }
+if (process.argv[2] === "posts") void runOn(openSaver(process.argv[3] ?? ""), "posting", "only", "posts", 4);
 if (process.argv[2] === "is-lost") {
   const configurable = { thread_id: "lost", task_id: "only" };
   void graphOf(openSaver(process.argv[3] ?? ""), "dies").invoke({ total: 4 }, { configurable, durability: "exit" });

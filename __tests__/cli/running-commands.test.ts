@@ -7,7 +7,7 @@ import { buildSync } from "esbuild";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { type Branches, drawn, startOn } from "../../src/testing-internal";
+import { type Branches, drawn, startOn, type TurnLogPage } from "../../src/testing-internal";
 import { builtProgram, quickProgram, told, type Told } from "./built";
 import { RUNNING_SHAPES, SHAPES } from "./shapes";
 
@@ -255,6 +255,27 @@ describe("a graph that --graph names", () => {
     expect(await json(place, "stuck", [])).toMatchObject({ stuck: [] });
   });
 
+  test("S10.1 nothing runs, also with --yes, if only a person can settle an effect; then it continues", async () => {
+    const place = await world();
+    expect(inProcess("posts", [place]).signal).toBe("SIGKILL");
+    const [{ id }] = JSON.parse((await turns(place, "effects")).stdout).effects;
+    for (const how of [[], ["--yes"]]) {
+      const answer = await json(place, "resume", ["posting", ...withGraph("posts"), ...how], 4);
+      expect(answer).toMatchObject({ done: false, report: null, refused: { code: "EFFECT_IN_DOUBT" } });
+      expect(answer.refused.message).toMatch(
+        new RegExp(`settle it first, as done or not-done: turns .* effect resolve ${id} done$`),
+      );
+    }
+    const { attempts } = JSON.parse((await turns(place, "log", "posting")).stdout) as TurnLogPage;
+    expect(attempts.map(({ node, attempt }) => [node, attempt])).toEqual([
+      ["charge", 1],
+      ["plan", 1],
+    ]);
+    expect((await turns(place, "effect", "resolve", id, "done", "--result", "true", "--yes")).code).toBe(0);
+    const { report } = await json(place, "resume", ["posting", ...withGraph("posts"), "--yes"]);
+    expect(report).toMatchObject({ state: "finished" });
+  });
+
   test("S10.1 recover --watch tells each report in a line, until Ctrl-C, which exits with 130 and says how to continue", async () => {
     const place = await worldWithDead();
     const args = ["recover", ...withGraph("ships"), "--watch", "--every", "1s", "--yes", ...placed(place)];
@@ -270,7 +291,9 @@ describe("a graph that --graph names", () => {
     const place = await world();
     const missing = await turns(place, "resume", "failed", ...withGraph("grahp"));
     expect(missing).toMatchObject({ code: 2, stdout: "" });
-    expect(missing.stderr).toContain('Did you mean "graph"? Its exports: asks, fails, graph, makeThreads, notAGraph, ships.');
+    expect(missing.stderr).toContain(
+      'Did you mean "graph"? Its exports: asks, fails, graph, makeThreads, notAGraph, posts, ships.',
+    );
     expect((await turns(place, "resume", "failed", ...withGraph("notAGraph"))).stderr).toContain('#notAGraph" is 3, not a graph');
     expect((await turns(place, "resume", "failed", "--graph", compiledGraphs)).stderr).toContain("has no default export");
     expect((await turns(place, "resume", "failed", "--graph", "./gone.ts")).stderr).toContain("There is no file");

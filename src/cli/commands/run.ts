@@ -109,14 +109,14 @@ export const RESUME = command<ResumeOptions>({
       const plan = await resumePlan(saver, status, accept === undefined ? how : "continue");
       const isWaiting = plan.questions.length > 0 && status.failed.length + status.inFlight.length === 0;
       const moving = await movingRefusal(saver, threadId);
-      const refused =
-        moving ?? (plan.does === "refuse" ? refusalOf(status.reason) : isWaiting ? answerFirst(plan, graph) : doubtFirst(plan));
-      if (plan.does === "return" || (isWaiting && moving === null)) {
+      const person = plan.does === "refuse" ? null : isWaiting ? answerFirst(plan, graph) : doubtFirst(plan);
+      const refused = moving ?? (plan.does === "refuse" ? refusalOf(status.reason) : person);
+      if (plan.does === "return" || (person !== null && moving === null)) {
         const data = { done: false, plan, report: null, refused };
         return {
           data,
           text: (look) => resumeText(plan, status, look, refused?.message ?? null),
-          exit: isWaiting ? NEEDS_DECISION : DONE,
+          exit: person === null ? DONE : NEEDS_DECISION,
         };
       }
       return planned(options, {
@@ -206,7 +206,7 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
     ...(plan.does === "restart" && plan.reason !== null ? list("because", [plan.reason.message]) : []),
   ];
   return [
-    `${look.paint("bold", oneLine(plan.threadId))}  ${refused !== null && plan.questions.length > 0 ? "It waits." : does[plan.does]}`,
+    `${look.paint("bold", oneLine(plan.threadId))}  ${refused === null ? does[plan.does] : plan.questions.length > 0 ? "It waits." : does.refuse}`,
     ...failures,
     ...flight,
     ...plan.questions.map((question) => look.paint("yellow", oneLine(question))),
