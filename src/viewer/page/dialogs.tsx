@@ -109,7 +109,7 @@ export function Change({
     if (busy) return;
     if (!isConfirmed) return setProblem({ code: "NOT CONFIRMED", message: `Type the thread's id: ${thread}`, data: {} });
     const rest = body();
-    if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Choose, or fill in, first.", data: {} });
+    if (rest === undefined) return setProblem({ code: "NOT COMPLETE", message: "Choose or fill in first.", data: {} });
     setBusy(true);
     let mark: string | undefined;
     try {

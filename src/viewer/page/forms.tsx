@@ -9,18 +9,19 @@ import { At, Command, Text, Words } from "./text";
 import { Undos } from "./undos";
 import { plural } from "./words";
 
-/** JSON as somebody typed it; a text that isn't JSON is taken as a text. */
+/** JSON as somebody typed it. Another text is taken as a text; undefined if it's empty, or begins like JSON and isn't. */
 function valueOf(typed: string): unknown {
   try {
     return JSON.parse(typed) as unknown;
   } catch {
-    return typed;
+    return /^\s*([[{"]|$)/.test(typed) ? undefined : typed;
   }
 }
 
 function readAs(typed: string): string {
   const value = valueOf(typed);
-  return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the JSON value ${JSON.stringify(value)}`;
+  if (value === undefined) return typed === "" ? "JSON or text." : "Not JSON yet.";
+  return `It's sent as ${typeof value === "string" ? "text" : "JSON"}: ${JSON.stringify(value)}`.slice(0, 120);
 }
 
 function JsonField({ label, typed, onType }: { label: string; typed: string; onType: (text: string) => void }): VNode {
@@ -38,7 +39,7 @@ function JsonField({ label, typed, onType }: { label: string; typed: string; onT
         onInput={(event) => onType(event.currentTarget.value)}
       />
       <small id={`${id}-as`} class="dim">
-        {typed === "" ? "JSON, or plain text." : `It's sent as ${readAs(typed).slice(0, 120)}.`}
+        {readAs(typed)}
       </small>
     </p>
   );
@@ -96,13 +97,14 @@ export function ResumeDialog({ thread }: { thread: Thread }): VNode {
 
 export function AnswerDialog({ thread, question }: { thread: string; question: Thread["report"]["questions"][number] }): VNode {
   const [typed, setTyped] = useState("");
+  const value = valueOf(typed);
   return (
     <Change
       title="Answer and resume"
       verb="Answer"
       thread={thread}
       address={ofThread(thread, "answer")}
-      body={() => (typed.trim() === "" ? undefined : { interruptId: question.id, value: valueOf(typed) })}
+      body={() => (value === undefined ? undefined : { interruptId: question.id, value })}
     >
       <p>
         <Text of={question.node} /> asks
@@ -137,8 +139,9 @@ export function ResolveDialog({ effect }: { effect: ShownEffect }): VNode {
   const [chosen, choose] = useState<ResolveRequest["outcome"] | undefined>();
   const [typed, setTyped] = useState("");
   const body = (): object | undefined => {
-    if (chosen === undefined) return undefined;
-    return { outcome: chosen, ...(chosen === "done" && typed.trim() !== "" && { result: valueOf(typed) }) };
+    if (chosen !== "done" || !typed.trim()) return chosen && { outcome: chosen };
+    const result = valueOf(typed);
+    return result === undefined ? result : { outcome: chosen, result };
   };
   return (
     <Change
