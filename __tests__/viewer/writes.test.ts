@@ -342,7 +342,10 @@ test("S10.2 a refused rewind says on the page what to do there, with the databas
     code: "REWIND_UNFINISHED",
     message: expect.stringContaining("turns agent.db rewind gap"),
   });
-  for (const message of [plan.refused.message, broken.json.error.message])
+  const resumed = await world.post("/api/threads/gap/resume", { confirm: "gap" });
+  expect([resumed.status, resumed.json.error.code]).toEqual([409, "REWIND_UNFINISHED"]);
+  expect(resumed.json.error.message).toContain("A rewind was begun and isn't finished.");
+  for (const { message } of [plan.refused, broken.json.error, resumed.json.error])
     expect(message).not.toMatch(/saver\.|allowUncompensated/);
   await place.close();
 });

@@ -93,7 +93,7 @@ type Runner = NonNullable<Context["graph"]>["runner"];
  *
  * @throws {HttpError} 409 without a graph; what the run throws before it has begun
  */
-async function started({ graph, report }: Context, threadId: string, run: (runner: Runner) => Promise<unknown>): Promise<Done> {
+async function started({ graph, report, program }: Context, threadId: string, run: (runner: Runner) => Promise<unknown>): Promise<Done> {
   if (graph === undefined)
     throw new HttpError(
       409,
@@ -118,7 +118,10 @@ async function started({ graph, report }: Context, threadId: string, run: (runne
     await Promise.race([running, new Promise((resolve) => setTimeout(resolve, LOOK_MS))]);
     hasBegun = (await newestTurn(runner, threadId)) !== newest || Date.now() - since > LONGEST_MS;
   }
-  if (TurnsError.is(failure)) throw failure;
+  if (TurnsError.is(failure)) {
+    const message = rewindRefusal(failure.code, threadId, [], program);
+    throw message === undefined ? failure : new HttpError(409, failure.code, message);
+  }
   if (!isOver) void running.then(() => failure !== undefined && report(`thread ${describe(threadId)}: the run failed`, failure));
   // What a node threw is saved on the thread.
   const end = failure === undefined ? "It ran to its end." : firstLine(`It ran and failed: ${failure.name}: ${failure.message}`);
