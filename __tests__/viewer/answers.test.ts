@@ -155,6 +155,13 @@ test("S10.2 S2.6 a node that failed, and asks a question in its next attempt, wa
   const report = await reportOf(saver, "asks");
   expect(report).toMatchObject({ state: "waiting", failures: [], needsPerson: true, resume: { can: "person" } });
   expect((await answersOf(saver, report)).resume.command).toContain("inbox answer asks");
+  // Beside it another node was running when the process stopped.
+  const inFlight = [{ node: "works", attempt: 1, since: new Date().toISOString(), number: 1, taskId: "only" }];
+  const both = await answersOf(saver, { ...report, state: "interrupted", inFlight });
+  expect([both.inFlight.headline, both.inFlight.text]).toEqual([
+    expect.stringMatching(/^works, since /),
+    expect.stringMatching(/\. ask waits for an answer\.$/),
+  ]);
   await expect(runner.invoke(new Command({ resume: "no" }) as never, { threadId: "asks" })).rejects.toThrow("refused");
   expect(await reportOf(saver, "asks")).toMatchObject({ state: "failed", questions: [], resume: { can: "yes" } });
   await (saver.close() as unknown);

@@ -166,7 +166,9 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
   if (first !== undefined) {
     const [dead] = gone;
     const process = dead === undefined ? "No process runs it." : `Process ${dead.pid} on ${dead.host} is gone.`;
-    const text = joined([process, effectsText(report, facts)]);
+    const asking = once(questions.map(({ node }) => nodeName(node)));
+    const asks = asking.length > 0 && `${listed(asking)} ${asking.length === 1 ? "waits" : "wait"} for an answer.`;
+    const text = joined([process, effectsText(report, facts), asks]);
     const headline = `${listed(once(inFlight.map(({ node }) => nodeName(node))))}, since ${first.since}`;
     return { headline, text, command: null, tone: "attention" };
   }
