@@ -4,10 +4,11 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { buildSync } from "esbuild";
+import { defineEffect } from "langgraph-checkpoint-turns";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
-import { type Branches, drawn, startOn, type TurnLogPage } from "../../src/testing-internal";
+import { type Branches, drawn, type EffectLine, startOn, type TurnLogPage } from "../../src/testing-internal";
 import { builtProgram, quickProgram, told, type Told } from "./built";
 import { RUNNING_SHAPES, SHAPES } from "./shapes";
 
@@ -460,6 +461,24 @@ describe("a rewind that was begun and isn't finished", () => {
       code: 2,
       stderr: expect.stringContaining("--to is missing"),
     });
+  });
+
+  test("S10.1 of a rewind to a place within a task, the plan tells what finishing it removes", async () => {
+    const place = await world();
+    const saver = openSaver(place);
+    const { checkpoints } = JSON.parse((await turns(place, "log", "finished", "--graph")).stdout) as Branches;
+    const { checkpointId = "" } = checkpoints.find(({ nodes }) => nodes.includes("plan")) ?? {};
+    const undo = defineEffect("cli-charge", { run: () => undefined, undo: () => Promise.reject(new Error("closed")) });
+    const rewind = saver.rewinds.toCheckpoint({ threadId: "finished", checkpointId, reason: "by hand" }, [undo]);
+    await expect(rewind).rejects.toMatchObject({ code: "UNDO_FAILED" });
+    await (saver.close() as unknown);
+    const effects = JSON.parse((await turns(place, "effects", "finished")).stdout).effects as EffectLine[];
+    const { id = "" } = effects.find(({ undoStatus }) => undoStatus === "failed") ?? {};
+    expect((await turns(place, "effect", "resolve", id, "undo-done", "--yes")).code).toBe(0);
+    const { plan } = JSON.parse((await turns(place, "rewind", "finished")).stdout);
+    const { report } = JSON.parse((await turns(place, "rewind", "finished", "--yes")).stdout);
+    expect(plan).toMatchObject({ tasks: ["second"], removed: report.removed });
+    expect(report.tasks).toEqual(plan.tasks);
   });
 
   test("S10.1 --abandon gives it up, after a plan: nothing is removed", async () => {

@@ -11,7 +11,7 @@ import { effectsInDoubt } from "../../inspection/standing";
 import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
 import { effectLine } from "../../inspection/turns";
 import type { PruneReport } from "../../retention/prune";
-import type { FinishRequest, RewindReport } from "../../rewind/plan";
+import { type FinishRequest, planToPoint, type RewindReport } from "../../rewind/plan";
 import type { Rewind } from "../../rewind/rewinds";
 import type { RewindCounts } from "../../store/store";
 import { type CommandSpec, command, duration, whole } from "../command";
@@ -227,7 +227,7 @@ export const REWIND = command<RewindOptions>({
               ? [
                   `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: ${toCopy(takeBackCommand(rewindId, undone))}`,
                 ]
-              : ["It can't be taken back: --no-archive."];
+              : ["It can't be taken back: nothing of it was kept."];
         const undid = undone === 0 ? [] : [`Undone: ${plural(undone, "effect")}.`];
         return { report, text: () => [removedText(removed, tasks), ...undid, ...back].join("\n") };
       },
@@ -248,8 +248,10 @@ interface Finisher extends Rewinder {
 
 /** A rewind with a reason goes to a place within a task, which no `--to` can name. */
 async function previewByPlace(saver: BaseTurnSaver, { threadId, toTask, targetSeq }: Rewind): Promise<RewindPreview> {
-  const removed = await internalsOf(saver).store.countBehind(threadId, targetSeq);
-  return { toTask, tasks: [], removed, effects: [], refused: null, refusedCode: null };
+  const { store } = internalsOf(saver);
+  const removed = await store.countBehind(threadId, targetSeq);
+  const { tasks } = planToPoint(threadId, targetSeq, await store.listTasks(threadId));
+  return { toTask, tasks, removed, effects: [], refused: null, refusedCode: null };
 }
 
 /** @throws {UsageError} if somebody else has finished it meanwhile */
