@@ -51,7 +51,7 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
     ecma: 2020,
     compress: { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
     mangle: { toplevel: true, ...names },
-    format: { max_line_len: 800 },
+    format: { max_line_len: 1_600 },
   });
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }
