@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { BaseTurnSaver } from "../../base-saver";
@@ -300,7 +301,7 @@ export const EXPORT = command<ExportOptions>({
       throw new UsageError("An export goes to a file.", "To copy a thread to a database: turns import SRC THREAD --db URL.");
     const out = fileOf(given);
     refuseOut(saver, out, overwrite);
-    const partial = `${out}.partial-${process.pid}`;
+    const partial = `${out}.partial-${randomUUID()}`;
     try {
       const rows = redact
         ? await writeRedacted(saver, threadId, partial)
@@ -348,10 +349,13 @@ async function copyToFile(saver: BaseTurnSaver, threadId: string, file: string, 
   if (internalsOf(saver).encrypted && encryption === undefined && !allowPlaintext) throw plaintext("the file");
   const target = await openAt(file, { encryption }, {});
   try {
-    const { copyThreadTo } = await import("../../maintenance");
-    return await withProgress((progress) =>
+    const { copyThreadTo, vacuum } = await import("../../maintenance");
+    const rows = await withProgress((progress) =>
       copyThreadTo(saver, target, threadId, { allowPlaintext, onProgress: rowsCopied(progress) }),
     );
+    // Moves the log into the file. Closing does that too, but says nothing if the disk has no room for it.
+    await vacuum(target);
+    return rows;
   } finally {
     await closed(target);
   }
