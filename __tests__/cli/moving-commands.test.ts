@@ -109,6 +109,9 @@ describe("a thread as one file", () => {
           rmSync(filler);
         }
         expect(await json("verify", ["--db", file])).toMatchObject({ ok: true, threads: 1 });
+        disk.leave(0);
+        const redacted = await turns(["export", "finished", path.join(disk.folder, "bug.json"), "--redact", ...db(source)]);
+        expect(redacted).toMatchObject({ code: 1, stderr: expect.stringContaining("ENOSPC. Check the permissions") });
       } finally {
         disk.unmount();
       }

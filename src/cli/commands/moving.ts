@@ -10,7 +10,7 @@ import { paged, threadNamed } from "../../inspection/place";
 import { REDACTED, redactedThread } from "../../inspection/redacted";
 import type { MovedThread, MoveProgress } from "../../maintenance";
 import type { ThreadActivity } from "../../store/inspection";
-import { BESIDE, refuseTarget } from "../../store/backup-target";
+import { BESIDE, failureOf, refuseTarget } from "../../store/backup-target";
 import { isAlive } from "../../turns/process-identity";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
 import { closed, fileOf, keysOf, located, openAt, openTarget, type PlaceOptions, placeOf } from "../database";
@@ -324,6 +324,8 @@ export const EXPORT = command<ExportOptions>({
             look,
           ) + `\n\n${next}`,
       };
+    } catch (error) {
+      throw failureOf(error, out);
     } finally {
       for (const suffix of ["", ...BESIDE]) rmSync(partial + suffix, { force: true });
     }
