@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { TurnSaver as SqliteSaver } from "../../src/index";
+import { SmallDisk, WITHOUT_MOUNT } from "../../torture/faults/small-disk";
 import { fillOfficial } from "../import/imp-world";
 import { childProgram } from "../support/child-program";
 import { timelineOf } from "../../src/testing-internal";
@@ -90,6 +91,43 @@ describe("a thread as one file", () => {
     const again = await turns(["export", "finished", file, ...db(source)]);
     expect(again).toMatchObject({ code: 4, stderr: expect.stringContaining("--overwrite") });
     expect(await ids(source)).toEqual(["failed", "finished", "waiting"]);
+  });
+
+  (WITHOUT_MOUNT ? test.skip : test)(
+    "S10.1 S3.8 on a disk that is nearly full, an export is complete or refused, and the earlier file stays",
+    async () => {
+      const disk = new SmallDisk(path.join(path.dirname(tempFile()), "disk"), 4_096);
+      try {
+        const file = path.join(disk.folder, "order.db");
+        for (let room = 350; ; room += 50) {
+          writeFileSync(file, "an earlier file");
+          const filler = disk.leave(room);
+          const { code, stderr } = await turns(["export", "finished", file, "--overwrite", ...db(source)]);
+          if (code === 0) break;
+          expect(stderr).toContain("STORE_FAILED");
+          expect([readFileSync(file, "utf8"), readdirSync(disk.folder).length]).toEqual(["an earlier file", 2]);
+          rmSync(filler);
+        }
+        expect(await json("verify", ["--db", file])).toMatchObject({ ok: true, threads: 1 });
+        disk.leave(0);
+        const redacted = await turns(["export", "finished", path.join(disk.folder, "bug.json"), "--redact", ...db(source)]);
+        expect(redacted).toMatchObject({ code: 1, stderr: expect.stringContaining("ENOSPC. Check the permissions") });
+      } finally {
+        disk.unmount();
+      }
+    },
+  );
+
+  test("S10.1 what a killed export left behind under the same process id isn't taken into the next one", async () => {
+    const [file, left] = [tempFile("order.db"), tempFile("left.db")];
+    const saver = SqliteSaver.fromPath(left);
+    await makeThreads(saver);
+    await saver.deleteThread("finished");
+    saver.close();
+    const command = [process.execPath, program, "export", "finished", file, ...db(source)];
+    const { code } = await told(["sh", "-c", `cp ${left} ${file}.partial-$$ && exec "$@"`, "sh", ...command]);
+    expect(code).toBe(0);
+    expect(await json("threads", ["--db", file])).toMatchObject({ total: 1 });
   });
 
   test("S10.1 a thread of a database with several is imported by its name, and what import says takes it back", async () => {

@@ -16,6 +16,7 @@ import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { CheckpointPersister, GraphRunner, TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
+import { salvage } from "langgraph-checkpoint-turns/maintenance";
 import { meaningOf, translated } from "../../src/testing-internal";
 import { filledByItself, onFullDisk, underLimit } from "../../torture/faults/full";
 import { type Ground, Grounds } from "../../torture/faults/grounds";
@@ -161,6 +162,28 @@ describe("a disk without room", () => {
     },
     300_000,
   );
+
+  onDisk("S3.1 gets a salvaged file that is whole without a log beside it, or nothing", async () => {
+    const path = tempFile();
+    const saver = open(path);
+    for (let index = 0; index < 100; index += 1) await save(saver, index);
+    saver.close();
+    const disk = new SmallDisk(join(folder, "disk"), 4_096);
+    try {
+      const target = join(disk.folder, "rescued.db");
+      for (let room = 350; ; room += 100) {
+        const filler = disk.leave(room);
+        const code = await codeOf(() => salvage(path, target));
+        expect([code, readdirSync(disk.folder).sort()]).toEqual(
+          code === "no error" ? [code, ["filler", "rescued.db"]] : ["STORE_FAILED", ["filler"]],
+        );
+        if (code === "no error") break;
+        rmSync(filler);
+      }
+    } finally {
+      disk.unmount();
+    }
+  });
 
   test("by a limit of the process on the size of files (ulimit -f)", async () => {
     expectHeld(await underLimit(child, grounds, { workload: "saves", ground: "nothing", kilobytes: 160, rounds: 24 }));

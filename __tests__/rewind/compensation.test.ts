@@ -321,6 +321,22 @@ describe("S3.5 effects in doubt", () => {
     expect(results[0]).toBe("told");
   });
 
+  test.each([
+    ["has no undo", undefined],
+    ["isn't defined in this process", "unheard of"],
+  ])("S3.5 one that %s isn't left as it is, not even with allowUncompensated", async (_, undo) => {
+    const { saver, task, undos, path } = world();
+    await task("a");
+    await task("b", { name: "doubt", doubt: true, undo });
+    const before = rowsOfThread(path, "t");
+    expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+    for (const dryRun of [true, false]) {
+      const error = await refusal(saver.rewind({ ...TO_A, dryRun, allowUncompensated: true }, undos));
+      expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", data: { name: "doubt" } });
+    }
+    expect(rowsOfThread(path, "t")).toEqual(before);
+  });
+
   test("S3.5 one that a person says did not happen is not undone", async () => {
     const { saver, task, undos, ledger } = world();
     await task("a");
@@ -556,6 +572,30 @@ describe("S3.5 an undo that fails", () => {
     await saver.effects.resolve(report.effects[0]!.id, { undo: "done" });
     await saver.rewind(TO_A, undos);
     expect(undone(ledger)).toEqual(["two", "one"]);
+  });
+
+  test("S3.5 that may have run, in a process that hasn't defined it: the definition is asked for, and nobody is to guess", async () => {
+    const { saver, task, ledger } = world();
+    await task("a");
+    await task("b", "one");
+    const back = { run: undoing(ledger), probe: () => true };
+    let marks = 0;
+    setFailpointHandler((point) => {
+      if (point === "undo-mark.before" && ++marks === 2) throw new Error("no room");
+    });
+    try {
+      await refusal(saver.rewind(TO_A, undosNamed({ back })));
+    } finally {
+      setFailpointHandler(undefined);
+    }
+    expect(await saver.effects.list("t")).toMatchObject([{ undoStatus: "begun" }]);
+    const error = await refusal(saver.rewinds.finish({ threadId: "t" }));
+    expect(error).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+    expect(error.message).toContain('Import the module that calls defineEffect("back", …)');
+    const allowed = saver.rewinds.finish({ threadId: "t", allowUncompensated: true });
+    expect(await refusal(allowed)).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    await saver.rewinds.finish({ threadId: "t" }, undosNamed({ back }));
+    expect(undone(ledger)).toEqual(["one"]);
   });
 
   test("S3.5 what is no error can be thrown, too", async () => {

@@ -136,22 +136,29 @@ function verdictOf(row: EffectRow, status: EffectSummary["status"], effect: Know
   if (row.undoStatus === "done") return "done-already";
   if (status === "running") return "running";
   if (status === "failed" || status === "failed-for-good") return "failed";
-  if (row.undoStatus === "begun" && undo?.probe === undefined && undo?.idempotent !== true) return "undo-in-doubt";
-  if (row.undo === "" || effect?.undo === false) return "none-needed";
+  if (row.undo === "") return "none-needed";
   if (row.undo !== undefined && effect === undefined) return "unregistered";
   if (effect?.isAmbiguous === true) return "ambiguous";
+  if (row.undoStatus === "begun" && undo?.probe === undefined && undo?.idempotent !== true) return "undo-in-doubt";
+  if (effect?.undo === false) return "none-needed";
   if (undo === undefined) return "missing";
   return status === "in-doubt" && !undo.whenInDoubt ? "in-doubt" : "undo";
 }
 
 /** @throws {TurnsError} THREAD_RUNNING, EFFECT_IN_DOUBT, EFFECT_UNCOMPENSATED; then nothing has happened */
 export function refuseGaps(threadId: string, effects: readonly Found[], allowUncompensated: boolean): void {
-  const first = (verdict: UndoVerdict): Found | undefined => effects.find(({ summary }) => summary.verdict === verdict);
+  // An effect in doubt isn't left as it is: nobody knows how it is.
+  const first = (verdict: UndoVerdict, isInDoubt: (effect: Found) => boolean = () => false): Found | undefined =>
+    effects.find(
+      (effect) =>
+        effect.summary.verdict === verdict ||
+        (allowUncompensated && SKIPPED.includes(effect.summary.verdict) && isInDoubt(effect)),
+    );
   const running = first("running");
   if (running !== undefined) throw runningBehind(running.row);
-  const doubtful = first("undo-in-doubt");
+  const doubtful = first("undo-in-doubt", ({ row }) => row.undoStatus === "begun");
   if (doubtful !== undefined) throw undoInDoubt(doubtful.row);
-  const unknown = first("in-doubt");
+  const unknown = first("in-doubt", ({ summary }) => summary.status === "in-doubt");
   if (unknown !== undefined) throw inDoubtBehind(unknown.row, unknown.cause);
   const gaps = summaries(effects, SKIPPED);
   if (gaps.length > 0 && !allowUncompensated) throw uncompensated(threadId, gaps);

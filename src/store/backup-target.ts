@@ -76,3 +76,20 @@ export function backupTargetExists(path: string, there: string): TurnsError {
     data: { path, there },
   });
 }
+
+/** File system errors have codes that aren't SQLite's. */
+export function failureOf(error: unknown, path: string): unknown {
+  const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
+  if (TurnsError.is(error) || typeof code !== "string" || syscall === undefined) return error;
+  return unwritableTarget(path, code, error);
+}
+
+function unwritableTarget(path: string, found: string, cause: unknown): TurnsError {
+  const isFull = found === "ENOSPC" || found === "EDQUOT" || found === "EIO";
+  return new TurnsError(isFull ? "STORE_FAILED" : "STORE_UNAVAILABLE", {
+    problem: `The copy couldn't be written to ${path}: ${found}.`,
+    remedy: "Check the permissions of the folder and the room on the disk. No copy was left there.",
+    data: { path },
+    cause,
+  });
+}

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { BaseTurnSaver } from "../../base-saver";
@@ -9,7 +10,7 @@ import { paged, threadNamed } from "../../inspection/place";
 import { REDACTED, redactedThread } from "../../inspection/redacted";
 import type { MovedThread, MoveProgress } from "../../maintenance";
 import type { ThreadActivity } from "../../store/inspection";
-import { BESIDE, refuseTarget } from "../../store/backup-target";
+import { BESIDE, failureOf, refuseTarget } from "../../store/backup-target";
 import { isAlive } from "../../turns/process-identity";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
 import { closed, fileOf, keysOf, located, openAt, openTarget, type PlaceOptions, placeOf } from "../database";
@@ -300,7 +301,7 @@ export const EXPORT = command<ExportOptions>({
       throw new UsageError("An export goes to a file.", "To copy a thread to a database: turns import SRC THREAD --db URL.");
     const out = fileOf(given);
     refuseOut(saver, out, overwrite);
-    const partial = `${out}.partial-${process.pid}`;
+    const partial = `${out}.partial-${randomUUID()}`;
     try {
       const rows = redact
         ? await writeRedacted(saver, threadId, partial)
@@ -323,6 +324,8 @@ export const EXPORT = command<ExportOptions>({
             look,
           ) + `\n\n${next}`,
       };
+    } catch (error) {
+      throw failureOf(error, out);
     } finally {
       for (const suffix of ["", ...BESIDE]) rmSync(partial + suffix, { force: true });
     }
@@ -348,10 +351,13 @@ async function copyToFile(saver: BaseTurnSaver, threadId: string, file: string, 
   if (internalsOf(saver).encrypted && encryption === undefined && !allowPlaintext) throw plaintext("the file");
   const target = await openAt(file, { encryption }, {});
   try {
-    const { copyThreadTo } = await import("../../maintenance");
-    return await withProgress((progress) =>
+    const { copyThreadTo, vacuum } = await import("../../maintenance");
+    const rows = await withProgress((progress) =>
       copyThreadTo(saver, target, threadId, { allowPlaintext, onProgress: rowsCopied(progress) }),
     );
+    // Moves the log into the file. Closing does that too, but says nothing if the disk has no room for it.
+    await vacuum(target);
+    return rows;
   } finally {
     await closed(target);
   }

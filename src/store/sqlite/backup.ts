@@ -6,7 +6,7 @@ import { TurnsError } from "../../errors";
 import type { BackupOrder, UnpublishedBackup } from "../backup";
 import type { Awaitable, Store } from "../store";
 import type { SqliteDatabase } from "./driver";
-import { backupTargetExists, BESIDE, refuseExisting, refuseTarget } from "../backup-target";
+import { backupTargetExists, BESIDE, failureOf, refuseExisting, refuseTarget } from "../backup-target";
 import { translated } from "./failures";
 import { snapshotOf, pathOf } from "./open-database";
 
@@ -149,27 +149,10 @@ function closedMeanwhile(path: string): TurnsError {
   });
 }
 
-/** File system errors have codes that aren't SQLite's. */
-function failureOf(error: unknown, path: string): unknown {
-  const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
-  if (TurnsError.is(error) || typeof code !== "string" || syscall === undefined) return error;
-  return unwritableTarget(path, code, error);
-}
-
 function withoutBackup(path: string): TurnsError {
   return new TurnsError("DRIVER_UNAVAILABLE", {
     problem: "This database object has no method backup.",
     remedy: 'Open the file by its path, TurnSaver.fromPath("agent.db"), and back up from there.',
     data: { path },
-  });
-}
-
-function unwritableTarget(path: string, found: string, cause: unknown): TurnsError {
-  const isFull = found === "ENOSPC" || found === "EDQUOT" || found === "EIO";
-  return new TurnsError(isFull ? "STORE_FAILED" : "STORE_UNAVAILABLE", {
-    problem: `The backup couldn't be written to ${path}: ${found}.`,
-    remedy: "Check the permissions of the folder and the room on the disk. Nothing was left at the destination.",
-    data: { path },
-    cause,
   });
 }

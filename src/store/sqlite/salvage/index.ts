@@ -10,6 +10,7 @@ import { directoryGiven, translated } from "../failures";
 import { tooNew } from "../migrate";
 import { sqliteMigrations } from "../migrations.generated";
 import { unlockDatabase } from "../unlock-file";
+import { checkpointLog } from "../vacuum";
 import { saveRewind, unfinishedRewind } from "../../ops/rewind-records";
 import { sessionOn, type SqliteSession } from "../engine";
 import type { Program } from "../../program";
@@ -59,6 +60,8 @@ export async function salvageFile(source: string, target: string, options: Salva
       const before = stampOf(source);
       db = openFile(target, { synchronous: "normal" });
       const salvaged = await salvageInto(sessionOn(db), pages, source, options);
+      // Closing does that too, but says nothing if the disk has no room for it.
+      checkpointLog(db, true);
       if (stampOf(source) !== before) throw writtenMeanwhile(source);
       return salvaged;
     } catch (error) {
