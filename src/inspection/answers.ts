@@ -301,15 +301,14 @@ export function rewindSentence(
   if (preview === null) return { headline: "There is no earlier task", text: "", command: null, tone: "plain" };
   const { toTask, tasks, removed, effects, refused } = preview;
   if (refused !== null) return { headline: `To ${toTask}: refused now`, text: refused, command: null, tone: "attention" };
-  const inCode = isLoaded ? [] : effects.filter(({ verdict }) => verdict === "unregistered");
-  const undone = effects.filter(
-    (effect) => effect.verdict === "undo" || (inCode.includes(effect) && effect.status !== "in-doubt"),
-  );
-  const left: readonly string[] = isLoaded ? ["missing", "ambiguous", "unregistered"] : ["missing", "ambiguous"];
-  const without = effects.filter(({ verdict }) => left.includes(verdict));
+  const left = ["missing", "ambiguous", ...(isLoaded ? ["unregistered"] : [])];
   const doubt = effects.filter(
-    (effect) => /in-doubt$/.test(effect.verdict) || (inCode.includes(effect) && effect.status === "in-doubt"),
+    ({ verdict, status }) =>
+      verdict.endsWith("in-doubt") || (status === "in-doubt" && [...left, "unregistered"].includes(verdict)),
   );
+  const known = effects.filter((effect) => !doubt.includes(effect));
+  const undone = known.filter(({ verdict }) => verdict === "undo" || (verdict === "unregistered" && !isLoaded));
+  const without = known.filter(({ verdict }) => left.includes(verdict));
   const command = turns("rewind", [threadId], ["--to", toTask], undone.length > 0 && ["--graph", graph]);
   const headline = `To ${toTask}: ${undone.length === 0 ? "undoes no effect" : `undoes ${listed(times(undone.map(({ name }) => name)))}`}`;
   const what = tasks.length === 1 ? `task ${tasks[0] ?? ""}` : `${plural(tasks.length, "task")} (${listed(tasks, 12)})`;

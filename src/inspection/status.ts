@@ -2,7 +2,7 @@ import { refusalOf } from "./refusal";
 import type { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
-import type { CompensationReport, EffectSummary, RewindReport, RewindRequest } from "../rewind/plan";
+import { type CompensationReport, type EffectSummary, planRewind, type RewindReport, type RewindRequest } from "../rewind/plan";
 import { lastRunOf } from "../runner/last-run";
 import { runNodesOf, type NodeOutcome } from "../runner/run-nodes";
 import type { RewindCounts } from "../store/store";
@@ -197,11 +197,16 @@ function namesOf(effects: readonly EffectInDoubt[]): string {
 /** @param toTask undefined if there is no earlier task */
 async function previewOf(rewinder: Rewinder, threadId: string, toTask: string | undefined): Promise<RewindPreview | null> {
   if (toTask === undefined) return null;
-  return previewRewind(rewinder, { threadId, toTask, allowUncompensated: true });
+  const preview = await previewRewind(rewinder, { threadId, toTask, allowUncompensated: true });
+  // An undo that isn't known here may settle the doubt itself.
+  const isOnlyUnknown =
+    preview.refusedCode === "EFFECT_IN_DOUBT" && !preview.effects.some(({ verdict }) => /in-doubt$/.test(verdict));
+  return isOnlyUnknown ? { ...preview, refused: null, refusedCode: null } : preview;
 }
 
 /** Who rewinds: a saver, which knows the undos of defined effects, or a runner, which may have others. */
 export interface Rewinder {
+  readonly saver: BaseTurnSaver;
   compensationReport: (request: Pick<RewindRequest, "threadId" | "toTask">) => Promise<CompensationReport>;
   rewind: (request: RewindRequest) => Promise<RewindReport>;
 }
@@ -209,6 +214,7 @@ export interface Rewinder {
 /** The undos that this process has loaded. */
 export function rewinderWithoutGraph(saver: BaseTurnSaver): Rewinder {
   return {
+    saver,
     compensationReport: (request) => saver.rewinds.compensationReport(request),
     rewind: (request) => saver.rewind(request),
   };
@@ -224,8 +230,6 @@ export async function previewRewind(
     const { message: refused, code: refusedCode } = refusalOf(error);
     return { refused, refusedCode };
   };
-  const dryRun = (allow: boolean): Promise<RewindReport> =>
-    rewinder.rewind({ threadId, toTask, dryRun: true, allowUncompensated: allow });
   try {
     const { effects } = await rewinder.compensationReport({ threadId, toTask });
     const told = effects.map(({ id, name, label, nodeName, status, verdict }) => ({
@@ -236,16 +240,13 @@ export async function previewRewind(
       status,
       verdict,
     }));
-    const rest = { ...none, effects: told };
-    let refused = {};
+    const { store } = internalsOf(rewinder.saver);
+    const { tasks, targetSeq } = planRewind({ threadId, toTask }, await store.listTasks(threadId));
+    const removed = await store.countBehind(threadId, Math.min(targetSeq, Number.MAX_SAFE_INTEGER));
+    const rest = { ...none, tasks, removed, effects: told };
     try {
-      if (!allowUncompensated) await dryRun(false);
-    } catch (error) {
-      refused = refusal(error);
-    }
-    try {
-      const { tasks, removed } = await dryRun(true);
-      return { ...rest, tasks, removed, ...refused };
+      await rewinder.rewind({ threadId, toTask, dryRun: true, allowUncompensated });
+      return rest;
     } catch (error) {
       return { ...rest, ...refusal(error) };
     }
