@@ -17,7 +17,7 @@ import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
-import { internalsOf, type TokenCounts } from "../../src/testing-internal";
+import { internalsOf, reportOf, type TokenCounts } from "../../src/testing-internal";
 import { z } from "zod";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
@@ -174,6 +174,24 @@ describe("S1.8 what models report is booked to the turn", () => {
 });
 
 describe("S1.8 wherever models are called", () => {
+  test("S1.8 S4.1 status counts a call once, also one of an attempt that failed", async () => {
+    const saver = saverOn();
+    const model = new AnsweringModel([{ text: "hello", usage: usage(100, 10, 4, 2) }]);
+    let calls = 0;
+    const graph = graphOf(saver, async () => {
+      await model.invoke("hello");
+      if (++calls === 1) throw new Error("it is broken");
+    });
+    const runner = new GraphRunner(graph);
+    await expect(runner.invoke({ x: 1 }, { threadId: "t", taskId: "only" })).rejects.toThrow("it is broken");
+    expect((await runner.status("t")).tokens).toEqual(counts(100, 10, 4, 2));
+    await runner.resume({ threadId: "t" });
+    const status = await runner.status("t");
+    expect(status.tokens).toEqual(counts(200, 20, 8, 4));
+    expect((await saver.turns.tokenUsage("t")).total).toEqual(totals(200, 20, 8, 4));
+    expect((await reportOf(saver, "t")).tokens).toEqual(status.tokens);
+  });
+
   test("S1.8 in a tool, in a subgraph, in a functional task: the innermost node's turn has them, and only it", async () => {
     const saver = saverOn();
     const ask = tool(async () => (await new AnsweringModel([{ text: "4", usage: usage(3, 3) }]).invoke("2+2")).text, {

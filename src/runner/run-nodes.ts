@@ -48,6 +48,8 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRu
   const latest = new Map<string, Turn>();
   for (const turn of await turnsOf(saver, threadId, run)) {
     latest.set(turn.nodeTaskId, turn);
+    // An Action repeats the tokens of its Thought.
+    if (turn.turnType === "Action") continue;
     for (const kind of Object.keys(tokens) as (keyof TokenCounts)[]) tokens[kind] += turn.tokens[kind];
   }
   for (const turn of await saver.turns.inFlight(threadId)) {
