@@ -1,12 +1,12 @@
 import { GraphRunner } from "langgraph-checkpoint-turns";
-import { moveAllThreads, moveThread } from "langgraph-checkpoint-turns/maintenance";
+import { copyThreadTo, moveAllThreads, moveThread } from "langgraph-checkpoint-turns/maintenance";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { answer, at, input, KEY, secretGraph } from "../support/enc-graph";
 import { choresOn, config, undone, undosNamed, undosOf } from "../support/undo-world";
 import { ALL_TABLES, internalsOf, MOVED, setFailpointHandler } from "../../src/testing-internal";
 import { makeLarge } from "../retention/large-thread";
 import { Deeds, refusal } from "../support/eff-world";
-import { dump } from "../support/s1-tools";
+import { dump, sqlOn } from "../support/s1-tools";
 import { runProgram } from "../support/s1-programs";
 import { agentOn, lived, newPlace, openAt, type Place, problemsIn, toldOf, WAYS } from "./move-world";
 
@@ -226,6 +226,19 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     expect(count).toBeGreaterThan(0);
     expect((await to.names.list("t")).length).toBe(count);
     expect(await problemsIn(to)).toEqual([]);
+  });
+
+  test("S9.7 S3.1 an archive that lacks rows isn't taken for the whole: nothing is copied, moved or removed", async () => {
+    const [source, target] = [newPlace(kind), newPlace(other)];
+    const [from, to] = [opened(source), opened(target)];
+    await lived(from);
+    sqlOn(source.path, "DELETE FROM langgraph_archive WHERE ordinal > 2");
+    for (const call of [copyThreadTo, moveThread]) {
+      const error = await refusal(call(from, to, "t"));
+      expect(error).toMatchObject({ code: "MOVE_MISMATCH", data: { found: "one of 2" } });
+    }
+    expect(await to.listThreads()).toEqual([]);
+    expect((await from.rewinds.list("t")).length).toBe(2);
   });
 
   test("S9.7 S3.4 nothing moves from an encrypted database to a plain one unless that is allowed", async () => {

@@ -40,6 +40,9 @@ import { removeThread } from "./threads";
  */
 
 const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
+const TORN_ARCHIVE = `SELECT entries, (SELECT count(*) FROM langgraph_archive WHERE rewind_id = id) AS found FROM langgraph_rewinds
+  WHERE thread_id = ? AND status = 'done' AND archived = 1 AND taken_back_at IS NULL
+  AND entries <> (SELECT count(*) FROM langgraph_archive WHERE rewind_id = id) LIMIT 1`;
 const ABANDON = "UPDATE langgraph_leftovers SET run_id = '' WHERE run_id = ?";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE run_id = ?";
 const REMOVE = "DELETE FROM langgraph_threads WHERE thread = ?";
@@ -141,6 +144,8 @@ export function* publishArrival(
   const counts = (yield* countedRows(session, arrival)) ?? NO_ROWS;
   for (const kind of Object.keys(NO_ROWS) as (keyof typeof NO_ROWS)[])
     if (counts[kind] !== row[kind]) throw mismatch(threadId, `${row[kind]} rows of ${kind}`, `${counts[kind]}`);
+  const torn = yield* session.get<{ entries: number; found: number }>(TORN_ARCHIVE, threadId);
+  if (torn !== undefined) throw mismatch(threadId, `an archive of ${torn.entries} rows`, `one of ${torn.found}`);
   const { createdAt, seq, epoch, prunedSeq, unswept } = row;
   const pruned = prunedSeq === 0 ? 0 : prunedSeq - firstSeq(row.thread) + firstSeq(thread);
   const fresh = newThread(session, thread, threadId, createdAt);
