@@ -15,7 +15,7 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { isAtBreakpoint, refuseUnasked } from "./runner/answers";
+import { isAtBreakpoint, refuseUnasked, withRecordedAnswers } from "./runner/answers";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -505,17 +505,22 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.#begunAnew(threadId, found, effects.done, instead);
   }
 
-  /** Drops an answer to a question that was already answered before a crash: LangGraph would give it to the next question. */
+  /**
+   * Drops an answer to a question that was already answered before a crash: LangGraph would give it to the next question. The
+   * answer on record is used.
+   */
   async #goesOn({ threadId, config }: RunCall, input: unknown, found: Assessment): Promise<Start> {
     const isRepeated = repeats(input, found.run?.answered ?? []);
     if (!isRepeated) refuseUnasked(threadId, input, found, this.#pregel, config);
     await warnOfRepeats(this.saver, this.#pregel, threadId, this.#options.nodes);
-    if (!isRepeated) return { input, checkpointId: undefined };
-    const why =
-      "the question on record was answered before the run stopped, so the answer given now is not used: the run continues without it. " +
-      "Look which question is open, and answer that one";
-    internalsOf(this.saver).logger.warn({ threadId }, why);
-    return { input: null, checkpointId: undefined };
+    if (isRepeated) {
+      const why =
+        "the question on record was answered before the run stopped, so the answer given now is not used: the run continues with the " +
+        "answer on record. Look which question is open, and answer that one";
+      internalsOf(this.saver).logger.warn({ threadId }, why);
+    }
+    const answers = await withRecordedAnswers(this.saver, threadId, input, found, isRepeated);
+    return { input: answers, checkpointId: undefined };
   }
 
   async #tellAccepted(threadId: string, { accepted: changes, difference: report, run }: Assessment): Promise<void> {

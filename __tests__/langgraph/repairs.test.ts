@@ -566,7 +566,7 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
     },
   );
 
-  test("a node that died with its answer is asked again, or continues with it; the second answer never becomes the next question's", async () => {
+  test("S2.9 a node that died with its answer continues with it, and the second answer never becomes the next question's", async () => {
     for (const by of [(id: string, answer: string) => ({ [id]: answer }), (_: string, answer: string) => answer]) {
       const saver = ours();
       const graph = new StateGraph(Annotation.Root({ log: list() }))
@@ -582,7 +582,7 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
       saver.putWrites = putWrites;
       const runner = new GraphRunner(graph);
       const told: any = await runner.resume({ threadId: "t", command: new Command({ resume: by(id!, "A again") }) });
-      expect(["one?", "two?"]).toContain(told.__interrupt__[0].value);
+      expect(told.__interrupt__[0].value).toBe("two?");
       expect(told.log).toEqual([]);
     }
   });

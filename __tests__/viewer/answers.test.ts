@@ -230,6 +230,36 @@ describe("what a rewind would undo", () => {
   });
 });
 
+test.each([
+  ["by id", (id: string, answer: string): unknown => ({ [id]: answer })],
+  ["without an id", (_: string, answer: string): unknown => answer],
+])(
+  "S10.2 S4.1 a node's second question is open when the first was answered %s, and one with an answer on record isn't",
+  async (_, by) => {
+    const saver = openSaver(tempFile());
+    const graph = new StateGraph(Annotation.Root({ said: Annotation<string> }))
+      .addNode("ask", () => ({ said: `${String(interrupt("one?"))}, ${String(interrupt("two?"))}` }))
+      .addEdge(START, "ask")
+      .addEdge("ask", END)
+      .compile({ checkpointer: saver });
+    const runner = new GraphRunner(graph);
+    await runner.invoke({ said: "" }, { threadId: "asks", taskId: "only" });
+    const asked = async () => (await reportOf(saver, "asks")).questions;
+    const [one] = await asked();
+    await runner.resume({ threadId: "asks", command: new Command({ resume: by(one?.id ?? "", "1") }) });
+    const [two, ...others] = await asked();
+    expect([two?.value, others]).toEqual(["two?", []]);
+    expect(await reportOf(saver, "asks")).toMatchObject({ state: "waiting", needsPerson: true });
+    // As LangGraph saves an answer. Then the process died.
+    const head = (await saver.getTuple({ configurable: { thread_id: "asks" } }))?.config;
+    await saver.putWrites(head ?? {}, [["__resume__", ["2"]]], two?.id ?? "");
+    expect(await asked()).toEqual([]);
+    expect((await reportOf(saver, "asks")).resume).toMatchObject({ can: "yes", runs: ["ask"] });
+    expect(await runner.resume({ threadId: "asks" })).toEqual({ said: "1, 2" });
+    await (saver.close() as unknown);
+  },
+);
+
 test.each(["STORE_BUSY", "STORE_UNAVAILABLE", "STORE_CLOSED"] as const)(
   "S10.3 a database that gives no answer (%s) isn't shown as a refusal of the thread",
   (code) => {

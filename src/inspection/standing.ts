@@ -210,14 +210,17 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
     channels.some((channel) => !Object.hasOwn(WRITES_IDX_MAP, channel)),
   );
   const done = new Set(results.map(({ nodeTaskId }) => nodeTaskId));
-  const answered = new Set(pendingWrites.filter(([, channel]) => channel === RESUME).map(([taskId]) => taskId));
+  const run = pendingWrites.some(([, channel]) => channel === RESUME) ? await store.lastRun(threadId) : undefined;
+  const answered = new Set(run?.answered.map(({ id }) => id));
   const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
   const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(special.map(([taskId]) => taskId))]);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
   const nameOf = (taskId: string): string =>
     turnOf.get(taskId)?.nodeName ?? planned.find(({ nodeTaskId }) => nodeTaskId === taskId)?.name ?? "";
+  const failed = special.filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)));
+  const hasEnded = new Set(failed.map(([taskId]) => taskId));
   const questions = special
-    .filter(([taskId, channel]) => channel === INTERRUPT && !answered.has(taskId) && !answered.has(NULL_TASK))
+    .filter(([taskId, channel]) => channel === INTERRUPT && !hasEnded.has(taskId) && !answered.has(NULL_TASK))
     .flatMap(([nodeTaskId, , value]) =>
       [value].flat(2).map((asked): OpenQuestion => {
         const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
@@ -231,10 +234,9 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
           askedAt: at,
         };
       }),
-    );
-  const failures = special
-    .filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)))
-    .map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
+    )
+    .filter(({ id }) => id === null || !answered.has(id));
+  const failures = failed.map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
   return { questions, failures, next, isUnfinished };

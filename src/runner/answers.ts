@@ -1,4 +1,7 @@
+import { Command } from "@langchain/langgraph";
+import { RESUME } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "../errors";
+import type { TurnSaver } from "../saver";
 import type { PregelLike } from "../turns/attached-graph";
 import type { Assessment } from "./assess";
 import { isAnswer, type Question, questionIds } from "./last-run";
@@ -46,6 +49,39 @@ export function refuseUnasked(
     remedy: `Waiting: ${questions.map(told).join(", ")}. Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: { ${answersTo(questions)} } }) }). Nothing was changed.`,
     data: { threadId, waiting, unknown },
   });
+}
+
+/**
+ * Answers that were given by id before a crash, and that no node has used. LangGraph saves them and doesn't read them: its next run
+ * asks again.
+ *
+ * @returns by the ids of their questions; empty if there are none
+ */
+async function recordedAnswers(saver: TurnSaver, threadId: string, { run }: Assessment): Promise<Record<string, unknown>> {
+  const ids = (run?.answered ?? []).filter(({ id, isUsed }) => !id.includes("-") && !isUsed).map(({ id }) => id);
+  if (ids.length === 0) return {};
+  const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
+  const saved = (tuple?.pendingWrites ?? []).filter(([id, channel]) => channel === RESUME && ids.includes(id));
+  // LangGraph adds an answer to those before it.
+  return Object.fromEntries(saved.map(([id, , value]) => [id, Array.isArray(value) ? (value.at(-1) as unknown) : value]));
+}
+
+/**
+ * What LangGraph is called with: answers on record, and those of a Command to other questions.
+ *
+ * @param isRepeated whether the Command answers a question a second time
+ */
+export async function withRecordedAnswers(
+  saver: TurnSaver,
+  threadId: string,
+  input: unknown,
+  found: Assessment,
+  isRepeated: boolean,
+): Promise<unknown> {
+  const recorded = await recordedAnswers(saver, threadId, found);
+  if (Object.keys(recorded).length === 0) return isRepeated ? null : input;
+  const given = isAnswer(input) && questionIds(input) !== undefined ? input : undefined;
+  return new Command({ ...given, resume: { ...(given?.resume as object), ...recorded } });
 }
 
 const told = ({ node, id }: Question): string => `${JSON.stringify(node)} (interrupt ${id ?? "without id"})`;

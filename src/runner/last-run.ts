@@ -185,11 +185,11 @@ export function isAnswer(input: unknown): input is { resume: unknown } {
  *
  * @param answered {@link LastRun.answered}
  */
-export function repeats(input: unknown, answered: readonly string[]): boolean {
+export function repeats(input: unknown, answered: LastRun["answered"]): boolean {
   if (answered.length === 0 || !isAnswer(input)) return false;
   const ids = questionIds(input);
   // Nobody knows which question an answer without an id was given to.
-  return ids === undefined || answered.some((id) => ids.includes(id) || id.includes("-"));
+  return ids === undefined || answered.some(({ id }) => ids.includes(id) || id.includes("-"));
 }
 
 /**

@@ -100,7 +100,7 @@ async function waitingIn(
   const answered = run?.answered ?? [];
   // A node that failed has its answer, and so does one that was running, if it got one.
   const isOver = ({ id, nodeTaskId }: Question): boolean =>
-    (id !== undefined && answered.includes(id)) ||
+    answered.some((one) => one.id === id) ||
     failed.some((one) => one.nodeTaskId === nodeTaskId) ||
     (answered.length > 0 && inFlight.some((one) => one.nodeTaskId === nodeTaskId));
   return questions.flatMap((question): WaitingInterrupt[] => {

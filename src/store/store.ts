@@ -407,9 +407,9 @@ export interface LastRun {
   changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
   /**
    * Answers at the newest checkpoint that nothing followed yet. By the id of their question, or `NO_NODE` for an answer without
-   * one.
+   * one. `isUsed`: a nested node has asked since, so it may have this answer.
    */
-  answered: readonly string[];
+  answered: readonly { id: string; isUsed: boolean }[];
   /**
    * CHECKPOINT_CORRUPTED if its checkpoints aren't what was saved. Then the other fields serve only to start again from scratch.
    */

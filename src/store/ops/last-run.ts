@@ -63,11 +63,13 @@ interface BranchRow {
  * question or result. They have the id of their interrupt, or of no node. (Before LangGraph 1.5 no write has a task path.)
  */
 const ANSWERED = `WITH pending AS (SELECT seq, idx, node_task_id AS id, task_path FROM langgraph_writes
-    WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND ${LIVE}),
+    WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id = ?2 AND ${LIVE}),
   waiting(since) AS (SELECT max(seq) FILTER (WHERE idx IN (-1, -3)) FROM pending GROUP BY id
-    HAVING count(*) FILTER (WHERE idx = -3) > 0 AND count(*) FILTER (WHERE idx = 0) = 0)
-  SELECT DISTINCT id FROM pending WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)
-    AND (id NOT LIKE '%-%' OR id = '${NO_NODE}')`;
+    HAVING count(*) FILTER (WHERE idx = -3) > 0 AND count(*) FILTER (WHERE idx = 0) = 0),
+  answers(id, given) AS (SELECT id, max(seq) FROM pending WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)
+    AND (id NOT LIKE '%-%' OR id = '${NO_NODE}') GROUP BY id)
+  SELECT id, (SELECT count(*) FROM langgraph_writes AS n WHERE n.thread = ?1 AND n.seq > given AND n.idx = -3
+    AND n.checkpoint_ns <> '') AS asked FROM answers`;
 
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
   const key = yield* countedThread(session, threadId);
@@ -94,7 +96,12 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
     answered:
-      newest === undefined ? [] : (yield* session.all<{ id: string }>(ANSWERED, key.thread, newest.id)).map(({ id }) => id),
+      newest === undefined
+        ? []
+        : (yield* session.all<{ id: string; asked: number }>(ANSWERED, key.thread, newest.id)).map(({ id, asked }) => ({
+            id,
+            isUsed: asked > 0,
+          })),
     damage,
   };
 }
