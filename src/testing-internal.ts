@@ -132,7 +132,7 @@ export { blameOf, type BlameList, stateAt, type StateAt, type StateDifference } 
 export { reportOf, type ThreadReport, verdictWords } from "./inspection/status";
 export { timelineOf } from "./inspection/timeline";
 export { answersOf, rewindSentence } from "./inspection/answers";
-export type { Overview, ThreadList } from "./inspection/threads";
+export { listThreads, type Overview, overview, type ThreadList } from "./inspection/threads";
 export type { Sizes, ThreadChannels, TokenTotals } from "./inspection/totals";
 export { type AttemptDetails, type EffectLine, showTurn, type TurnLogPage } from "./inspection/turns";
 export { drawn } from "./cli/branches";

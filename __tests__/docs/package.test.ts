@@ -240,7 +240,6 @@ describe("the tarball", () => {
         "package.json",
         "README.md",
         "LICENSE",
-        "CHANGELOG.md",
         ...["index", "checkpoint-file", "import", "maintenance", "postgres", "testing"].flatMap((entry) =>
           ["js", "cjs", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
         ),

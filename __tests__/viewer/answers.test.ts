@@ -6,7 +6,9 @@ import {
   answersOf,
   differencesOf,
   type EffectLine,
+  listThreads,
   noteOf,
+  overview,
   refusalOf,
   reportOf,
   rewindSentence,
@@ -228,6 +230,34 @@ describe("what a rewind would undo", () => {
     expect(told(["note-with-probe", "note-with-probe"])).toBe(`${started} A resume asks its probe. Or ${hand}`);
     expect(told(["unknown", null])).toBe(`${started} A resume asks its probe, if it has one. Or ${hand}`);
   });
+});
+
+test("S10.1 S10.2 a thread that needs somebody comes first, no matter how many were saved to since", async () => {
+  const saver = openSaver(tempFile());
+  const graph = new StateGraph(Annotation.Root({ ask: Annotation<boolean> }))
+    .addNode("step", ({ ask }) => (ask ? { ask: interrupt("ok?") === "no" } : {}))
+    .addEdge(START, "step")
+    .addEdge("step", END)
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  const run = (threadId: string, ask: boolean) => graph.invoke({ ask }, { configurable: { thread_id: threadId } });
+  await run("answered", true);
+  await graph.invoke(new Command({ resume: "yes" }), { configurable: { thread_id: "answered" } });
+  await run("asks", true);
+  for (let index = 0; index < 210; index += 1) await run(`finished-${index}`, false);
+  const { newest, states } = await overview(saver);
+  expect(newest.slice(0, 2).map(({ threadId }) => threadId)).toEqual(["asks", "finished-209"]);
+  expect(states).toEqual({ waiting: 1, finished: 199 });
+  // Pages continue behind a thread of either kind.
+  const ids: string[] = [];
+  for (let cursor: string | undefined; ;) {
+    const page = await listThreads(saver, { needyFirst: true, limit: 1 + ids.length, cursor });
+    ids.push(...page.threads.map(({ threadId }) => threadId));
+    if (page.cursor === null) break;
+    cursor = page.cursor;
+  }
+  expect([ids.length, new Set(ids).size, ids[0], ids.at(-1)]).toEqual([212, 212, "asks", "answered"]);
+  await (saver.close() as unknown);
 });
 
 test.each([

@@ -3,7 +3,15 @@ import { describe, TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { ThreadActivity } from "../store/inspection";
 import { isAlive } from "../turns/process-identity";
-import { effectsInDoubt, everywhere, type OpenQuestion, type EffectInDoubt, standingOf, type ThreadState } from "./standing";
+import {
+  effectsInDoubt,
+  type Everywhere,
+  everywhere,
+  type OpenQuestion,
+  type EffectInDoubt,
+  standingOf,
+  type ThreadState,
+} from "./standing";
 import { type Moving, movingIn } from "./moving";
 import { paged } from "./place";
 
@@ -45,6 +53,8 @@ export interface ThreadsRequest {
   limit?: number;
   /** The `cursor` of the previous page. */
   cursor?: string | undefined;
+  /** Those that need somebody come before all others. */
+  needyFirst?: boolean;
 }
 
 export interface ThreadList {
@@ -71,7 +81,7 @@ const ORDER: Readonly<Record<ThreadSort, (thread: ThreadActivity) => string | nu
  * @throws {TurnsError} THREAD_NOT_FOUND for the cursor of a thread that was deleted meanwhile, or that the filters leave out now
  */
 export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest = {}): Promise<ThreadList> {
-  const { states, since, idleSince, search, sort = "activity", limit = 50, cursor } = request;
+  const { states, since, idleSince, search, sort = "activity", limit = 50, cursor, needyFirst = false } = request;
   const all = await activityOf(saver);
   const wanted = all.filter(({ threadId, lastAt }) => {
     const at = Date.parse(lastAt);
@@ -79,10 +89,12 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
     if (idleSince !== undefined && at >= idleSince.getTime()) return false;
     return search === undefined || threadId.toLowerCase().includes(search.toLowerCase());
   });
-  const sorted = inOrder(wanted, sort);
+  const known = await everywhere(saver);
+  const byOrder = inOrder(wanted, sort);
+  const needy = needyFirst ? await needyOf(saver, byOrder, known) : new Set<string>();
+  const sorted = [true, false].flatMap((first) => byOrder.filter(({ threadId }) => needy.has(threadId) === first));
   const last = sorted.findIndex(({ threadId }) => threadId === cursor);
   if (cursor !== undefined && last === -1) throw noCursor(cursor);
-  const known = await everywhere(saver);
   const threads: ThreadLine[] = [];
   for (const thread of sorted.slice(last + 1)) {
     const { state, inFlight, failures, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
@@ -95,6 +107,32 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   }
   return { threads, total: all.length, cursor: null };
 }
+
+const NEEDY: readonly ThreadState[] = ["rewinding", "in-doubt", "waiting", "failed", "interrupted", "unfinished"];
+
+/** Whether a thread has something that somebody has to decide or to continue. */
+export const isNeedy = ({ state, moving }: Pick<ThreadLine, "state" | "moving">): boolean =>
+  NEEDY.includes(state) || moving !== null;
+
+/** The threads that need somebody, as far as marks tell: questions and errors, effects in doubt, runs that stopped, rewinds and moves. */
+async function needyOf(saver: BaseTurnSaver, threads: readonly ThreadActivity[], known: Everywhere): Promise<Set<string>> {
+  const { inspect } = internalsOf(saver).store;
+  const marked = new Set(known.doubts.keys());
+  const special = paged((last: string | undefined) => inspect.threadsWithSpecialWrites({ after: last ?? "", limit: PAGE }), PAGE);
+  for await (const threadId of special) marked.add(threadId);
+  for (const { threadId } of [...(await inspect.runs()), ...(await inspect.unfinishedRewinds())]) marked.add(threadId);
+  const needy = new Set<string>();
+  for (const thread of threads
+    .filter(({ threadId, movedTo }) => marked.has(threadId) || movedTo !== undefined)
+    .slice(0, MOST_NEEDY)) {
+    const { state } = await standingOf(saver, thread.threadId, known);
+    if (isNeedy({ state, moving: movingIn(saver, thread) })) needy.add(thread.threadId);
+  }
+  return needy;
+}
+
+/** So many threads with a mark are looked into. */
+const MOST_NEEDY = 200;
 
 function noCursor(cursor: string): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
@@ -129,14 +167,15 @@ export interface Overview {
   threads: number;
   turns: number;
   effects: number;
-  /** How many of the threads that were saved to last stand how. */
+  /** How many of the threads that were looked into stand how. */
   states: Partial<Record<ThreadState, number>>;
-  /** How many threads {@link states} counts: those that were saved to last. */
+  /** How many threads {@link states} counts: those that need somebody, and then those that were saved to last. */
   examined: number;
   /** Threads that a live process runs. */
   running: readonly string[];
   inDoubt: number;
   unfinishedRewinds: number;
+  /** Some threads: those that need somebody, and then those that were saved to last. */
   newest: readonly ThreadLine[];
 }
 
@@ -148,7 +187,7 @@ export async function overview(saver: BaseTurnSaver): Promise<Overview> {
   const { store } = internalsOf(saver);
   const { bytes, freePages, pageBytes } = await store.space();
   const all = await activityOf(saver);
-  const { threads } = await listThreads(saver, { limit: EXAMINED });
+  const { threads } = await listThreads(saver, { limit: EXAMINED, needyFirst: true });
   const states: Partial<Record<ThreadState, number>> = {};
   for (const { state } of threads) states[state] = (states[state] ?? 0) + 1;
   const alive = (await store.inspect.runs()).filter((run) => isAlive(run));

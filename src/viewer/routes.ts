@@ -23,7 +23,7 @@ import {
   type ThreadReport,
   verdictWords,
 } from "../inspection/status";
-import { listThreads, overview, type ThreadLine, type ThreadSort } from "../inspection/threads";
+import { isNeedy, listThreads, overview, type ThreadLine, type ThreadSort } from "../inspection/threads";
 import { timelineOf } from "../inspection/timeline";
 import { channelSizes, tokenTotals } from "../inspection/totals";
 import { attemptBehind, attemptOf, attemptRows, checkpointsOf, logOf, showTurn } from "../inspection/turns";
@@ -31,7 +31,6 @@ import { firstLine, inBrief, listed, plural, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { isId } from "../system";
 import { pregelOf } from "../turns/attached-graph";
-import { FIRST_THREADS } from "./addresses";
 import type * as Api from "./api";
 import { HttpError } from "./failures";
 
@@ -171,8 +170,8 @@ export async function warmUp(context: Context, signal: AbortSignal): Promise<voi
 
 /** What the page shows if its address names nothing: the first thread of its list, and what runs there, or its newest turn. */
 export async function firstPlace({ saver }: Context): Promise<{ thread?: string; turn?: string }> {
-  const { threads } = await listThreads(saver, { sort: "activity", limit: FIRST_THREADS });
-  const thread = (threads.find(needsYou) ?? threads[0])?.threadId;
+  const { threads } = await listThreads(saver, { sort: "activity", limit: 1, needyFirst: true });
+  const thread = threads[0]?.threadId;
   if (thread === undefined) return {};
   const open = (await saver.turns.inFlight(thread)).at(-1);
   const number = open === undefined ? (await logOf(saver, thread, { limit: 1 })).attempts[0]?.number : numberOf(open.seq);
@@ -192,22 +191,19 @@ async function threadsAnswer({ saver }: Context, { query }: Asked): Promise<Api.
     sort: oneOf(query, "sort", SORTS) ?? "activity",
     limit: wholeOf(query, "limit", MOST_THREADS) ?? 50,
     cursor: textOf(query, "cursor"),
+    needyFirst: true,
   });
   const threads: Api.ListedThread[] = [];
   for (const line of page.threads) threads.push(await listedThread(saver, line));
   return { format: FORMAT, ...page, threads };
 }
 
-const NEEDY: readonly ThreadState[] = ["rewinding", "in-doubt", "waiting", "failed", "interrupted", "unfinished"];
-
-const needsYou = ({ state, moving }: ThreadLine): boolean => NEEDY.includes(state) || moving !== null;
-
 async function listedThread(saver: BaseTurnSaver, line: ThreadLine): Promise<Api.ListedThread> {
   const { threadId } = line;
   const found = await internalsOf(saver).store.inspect.taskTokens(threadId);
   const [tasks, tokens] = [found.length, allTokens(found)];
   const sentence = await sentenceOf(saver, line, { tasks, tokens: tokens.input + tokens.output });
-  return { ...line, sentence, needsYou: needsYou(line), tasks, tokens };
+  return { ...line, sentence, needsYou: isNeedy(line), tasks, tokens };
 }
 
 function allTokens(tasks: readonly Api.TokenCounts[]): Api.TokenCounts {

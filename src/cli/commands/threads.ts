@@ -65,11 +65,16 @@ function overviewText(data: Overview, look: Look): string {
       ["database", oneLine(data.database)],
       ["size", `${bytes(data.bytes)}${free}`],
       ["threads", `${count(threads)} with ${plural(data.turns, "turn")} and ${plural(data.effects, "effect")}`],
-      ["state", `${told || "nothing yet"}${examined < threads ? ` (of the ${examined} that were saved to last)` : ""}`],
+      [
+        "state",
+        `${told || "nothing yet"}${examined < threads ? ` (of ${examined}: those that need somebody, and the newest)` : ""}`,
+      ],
     ],
     look,
   );
-  const list = newest.length === 0 ? "" : `\n\n${table(newest, THREAD_COLUMNS, look)}`;
+  const rest =
+    threads > newest.length ? look.paint("dim", `\n${count(threads - newest.length)} more: ${toCopy("turns threads")}`) : "";
+  const list = newest.length === 0 ? "" : `\n\n${table(newest, THREAD_COLUMNS, look)}${rest}`;
   const next = [
     inDoubt > 0 && (["turns effects --in-doubt", `${plural(inDoubt, "effect")} with an unknown outcome`] as const),
     unfinishedRewinds > 0 && (["turns doctor", plural(unfinishedRewinds, "unfinished rewind")] as const),
