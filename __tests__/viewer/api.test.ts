@@ -222,7 +222,7 @@ describe("the four answers", () => {
 
   test("S10.2 of a thread that is finished", async () => {
     expect(await answersOf("finished")).toMatchObject({
-      did: { headline: "Finished 2 tasks and called cli-charge", tone: "plain" },
+      did: { headline: "Finished 2 tasks; the last one called cli-charge", tone: "plain" },
       inFlight: { headline: "Nothing", command: null },
       resume: { headline: "There is nothing to resume", command: null },
       rewind: { headline: "To first: undoes cli-charge", command: "turns rewind finished --to first --graph MODULE#EXPORT" },

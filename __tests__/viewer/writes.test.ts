@@ -374,6 +374,34 @@ test("S10.5 a rewind may take longer than a client may take to read the answer",
   await impatient.close();
 });
 
+test("S10.2 S3.3 a thread whose graph has changed since isn't offered to be resumed: a person decides, with a command", async () => {
+  await run("drifts", "only", 60);
+  const changed = new StateGraph(Order)
+    .addNode("pay", () => ({ note: "not paid" }))
+    .addNode("ask", () => ({}))
+    .addNode("wait", () => ({}))
+    .addEdge(START, "pay")
+    .addEdge("pay", "ask")
+    .addEdge("ask", "wait")
+    .addEdge("wait", END)
+    .compile({ checkpointer: saver });
+  const other = new GraphRunner(changed) as unknown as GraphRunner<never>;
+  const page = await viewing(saver, { write: true, graph: { runner: other, name: "./agent.ts#changed" } });
+  const { answers, canResume } = await page.get("/api/threads/drifts");
+  expect([canResume, answers.resume]).toEqual([
+    false,
+    {
+      headline: "Not before somebody decides",
+      text: expect.stringMatching(/isn't the one that it ran in: .*pay.*--drift restart\.$/),
+      command: "turns resume drifts --graph ./agent.ts#changed --drift continue",
+      tone: "attention",
+      times: [],
+    },
+  ]);
+  await page.close();
+  expect((await world.get("/api/threads/drifts")).canResume).toBe(true);
+});
+
 test("S10.2 a rewind to a task that isn't there is refused with the tasks that are", async () => {
   const asked = await world.ask("/api/threads/back/rewind?to=nowhere");
   expect([asked.status, asked.json.error.code]).toEqual([404, "UNKNOWN_TASK"]);

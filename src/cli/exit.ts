@@ -56,7 +56,7 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   EFFECT_UNCOMPENSATED: "give the module of the undos with --graph, or add --allow-uncompensated.",
   REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",
-  GRAPH_CHANGED: "turns resume THREAD --graph MODULE with --drift continue, --drift restart or --accept NODES.",
+  GRAPH_CHANGED: "turns resume THREAD --graph MODULE#EXPORT --drift continue (or --drift restart, or --accept NODES).",
   SCHEMA_OUTDATED: "turns migrate shows what is missing, and turns migrate --yes makes it. turns doctor tells what differs.",
   EFFECT_NOT_FOUND: "turns effects lists those in doubt, and turns effects THREAD all of a thread.",
   EFFECT_NOT_IN_DOUBT: "turns effects --in-doubt lists those that are, and turns effects THREAD all of a thread.",

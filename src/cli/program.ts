@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { Argument, Command, CommanderError, Help, Option } from "commander";
 import type { BaseTurnSaver } from "../base-saver";
 import type { TurnSaverOptions } from "../options";
@@ -234,8 +235,10 @@ function unknownCommand(name: string, program: Command): UsageError {
     `There is no command "${shown}".`,
     nearest !== undefined
       ? `Did you mean "turns ${program.parent === null ? "" : `${program.name()} `}${nearest}"?`
-      : /[./:]/.test(name)
-        ? `If it's a database, give a file that exists or postgresql://host/database: --db ${word(shown)}. turns --help lists the commands.`
-        : "turns --help lists the commands.",
+      : existsSync(name)
+        ? `If it's a database, put it first, or behind --db: turns --db ${word(shown)}.`
+        : /[./:]/.test(name)
+          ? `If it's a database, give a file that exists or postgresql://host/database: --db ${word(shown)}. turns --help lists the commands.`
+          : "turns --help lists the commands.",
   );
 }

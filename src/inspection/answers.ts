@@ -2,11 +2,10 @@ import type { BaseTurnSaver } from "../base-saver";
 import { type Effect, toPublicEffect } from "../effects/types";
 import { internalsOf } from "../internals";
 import { isAlive } from "../turns/process-identity";
-import { nodePathOf } from "../guards/graph-document";
 import { movingText } from "./moving";
 import { needsPerson, outcomeOf } from "./standing";
 import { rescuedText, type RewindPreview, type ThreadReport } from "./status";
-import { firstLine, inBrief, listed, once, plural, times, turns } from "./words";
+import { countedNodes, firstLine, inBrief, listed, nodeName, once, plural, times, turns } from "./words";
 
 /** One of the four answers, in words. */
 export interface Sentence {
@@ -42,6 +41,8 @@ interface Facts {
   isCut: boolean;
   /** Processes that stopped while they ran this thread. */
   gone: readonly { pid: number; host: string }[];
+  /** The ids of the node tasks that have started and haven't finished. */
+  open: ReadonlySet<string>;
 }
 
 const MOST_EFFECTS = 1_000;
@@ -66,12 +67,13 @@ export async function answersOf(
   const task = (await store.listTasks(threadId)).find((row) => row.taskId === taskId);
   const rows = task === undefined ? [] : await store.listEffects({ threadId, afterSeq: task.seq - 1, limit: MOST_EFFECTS });
   const effects = rows.map((row) => toPublicEffect(row)).filter((effect) => effect.taskId === taskId);
+  const open = new Set((await saver.turns.inFlight(threadId)).map(({ nodeTaskId }) => nodeTaskId));
   const last = report.inFlight.reduce((newest, { since }) => (since > newest ? since : newest), "");
   // A run that began later is of somebody else: a move, or a rewind.
   const gone = (await store.listRuns(threadId))
     .filter((run) => !isAlive(run) && run.startedAt <= last)
     .map(({ pid, host }) => ({ pid, host }));
-  const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone };
+  const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone, open };
   const { did, runs, inFlight, rewind, moving } = report;
   const starts = [...runs, ...inFlight, ...(moving === null ? [] : [moving])].map(({ since }) => since);
   return {
@@ -110,7 +112,7 @@ function didSentence({ state, did, taskId }: ThreadReport, { effects, isCut }: F
         : capital(then)
       : then === ""
         ? finished
-        : `${finished}${isOver ? " and " : ", then "}${then}`;
+        : `${finished}${isOver ? (before > 1 ? "; the last one " : " and ") : ", then "}${then}`;
   const [failure] = failed;
   const of = taskId === null ? "" : ` of ${taskId}`;
   const text = [
@@ -142,7 +144,7 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
       tone: "attention",
     };
   if (run !== undefined) {
-    const names = once(inFlight.map(({ node }) => nodeName(node)));
+    const names = countedNodes(inFlight.map(({ node }) => node));
     const since = inFlight[0]?.since ?? run.since;
     const headline = names.length === 0 ? `A run, since ${run.since}` : `${listed(names)}, since ${since}`;
     const text = joined([`Process ${run.pid} on ${run.host} is running it.`, effectsText(report, facts)]);
@@ -169,7 +171,7 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
     const asking = once(questions.map(({ node }) => nodeName(node)));
     const asks = asking.length > 0 && `${listed(asking)} ${asking.length === 1 ? "waits" : "wait"} for an answer.`;
     const text = joined([process, effectsText(report, facts), asks]);
-    const headline = `${listed(once(inFlight.map(({ node }) => nodeName(node))))}, since ${first.since}`;
+    const headline = `${listed(countedNodes(inFlight.map(({ node }) => node)))}, since ${first.since}`;
     return { headline, text, command: null, tone: "attention" };
   }
   const [question] = questions;
@@ -193,9 +195,8 @@ export function questionText(value: unknown): unknown {
 }
 
 /** "letter: 3 recorded, 1 in doubt." of the nodes in flight. */
-function effectsText({ inFlight, inDoubt }: ThreadReport, { effects, isCut }: Facts): string {
-  const nodes = new Set(inFlight.map(({ node }) => node));
-  const own = effects.filter(({ nodeNs }) => nodes.has(nodePathOf(nodeNs)));
+function effectsText({ inDoubt }: ThreadReport, { effects, isCut, open }: Facts): string {
+  const own = effects.filter(({ nodeTaskId }) => open.has(nodeTaskId));
   const names = once([...own.map(({ name }) => name), ...inDoubt.map(({ name }) => name)]);
   const parts = names.map((name) => {
     const done = own.filter((effect) => effect.name === name && effect.status === "done").length;
@@ -214,7 +215,8 @@ function effectsText({ inFlight, inDoubt }: ThreadReport, { effects, isCut }: Fa
 
 function resumeSentence(report: ThreadReport, graph: string): Sentence {
   const { threadId, state, resume, questions, inDoubt, rewind, inFlight, failures, moving } = report;
-  const kept = resume.kept.length === 0 ? "" : `Keeps ${listed(resume.kept.map(nodeName))}.`;
+  const keeps = resume.kept.map((path) => nodeName(path) + (resume.runs.includes(path) ? " where it has finished" : ""));
+  const kept = keeps.length === 0 ? "" : `Keeps ${listed(keeps)}.`;
   const again = resume.runs.map(nodeName);
   const before = new Set([...inFlight, ...failures].map(({ node }) => node));
   const hadStarted = resume.runs.every((node) => before.has(node));
@@ -332,8 +334,4 @@ function joined(parts: readonly (string | false)[]): string {
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-function nodeName(path: string): string {
-  return path.replaceAll("|", " › ");
 }

@@ -7,6 +7,7 @@ import { lastRunOf } from "../runner/last-run";
 import { runNodesOf, type NodeOutcome } from "../runner/run-nodes";
 import type { RewindCounts } from "../store/store";
 import { type Moving, movingOf, movingText } from "./moving";
+import { countedNodes, listed, nodeName } from "./words";
 import { everywhere, needsPerson, standingOf, type EffectInDoubt, type NodeFailure, type Standing } from "./standing";
 
 /** A node of the last run that finished. */
@@ -179,9 +180,12 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
     case "waiting":
       return verdict("person", questions.length === 1 ? "it waits for an answer" : `it waits for ${questions.length} answers`);
     case "failed":
-      return verdict("yes", `it failed in ${again.join(", ")}`);
+      return verdict("yes", `it failed in ${listed(again.map(nodeName), Infinity)}`);
     case "interrupted":
-      return verdict("yes", `it stopped while ${inFlight.map(({ node }) => node).join(", ")} was running`);
+      return verdict(
+        "yes",
+        `it stopped while ${listed(countedNodes(inFlight.map(({ node }) => node)))} ${inFlight.length === 1 ? "was" : "were"} running`,
+      );
     case "unfinished":
       return verdict("yes", "it stopped between two steps");
   }

@@ -34,6 +34,19 @@ export function times(items: readonly string[], isCut = false): string[] {
   return [...counts].map(([item, count]) => (count === 1 ? item : count === 2 ? `${item} twice` : `${item} ${count} times`));
 }
 
+/** A node's path, as people read it. */
+export function nodeName(path: string): string {
+  return path.replaceAll("|", " › ");
+}
+
+/** Each node once, with how often it's there. */
+export function countedNodes(paths: readonly string[]): string[] {
+  return once(paths).map((path) => {
+    const { length } = paths.filter((other) => other === path);
+    return nodeName(path) + (length > 1 ? ` (${length.toLocaleString("en-US")})` : "");
+  });
+}
+
 /** The first line of a text, cut. */
 export function firstLine(text: string, most = 160): string {
   const line = text.trimStart().split("\n", 1)[0]?.trimEnd() ?? "";

@@ -93,7 +93,11 @@ type Runner = NonNullable<Context["graph"]>["runner"];
  *
  * @throws {HttpError} 409 without a graph; what the run throws before it has begun
  */
-async function started({ graph, report, program }: Context, threadId: string, run: (runner: Runner) => Promise<unknown>): Promise<Done> {
+async function started(
+  { graph, report, program }: Context,
+  threadId: string,
+  run: (runner: Runner) => Promise<unknown>,
+): Promise<Done> {
   if (graph === undefined)
     throw new HttpError(
       409,
@@ -152,7 +156,7 @@ async function rewind(context: Context, { id = "" }: Readonly<Record<string, str
     headline:
       rewindId === undefined
         ? `Nothing had to go: it is at the end of ${toTask}.`
-        : `Rewound to ${toTask}: ${plural(tasks.length, "task")} removed${undone > 0 ? `, ${plural(undone, "effect")} undone` : ""}.`,
+        : `Rewound to ${toTask}: ${plural(tasks.length, "task")} removed${effects.undone.length > 0 ? `, ${plural(effects.undone.length, "effect")} undone` : ""}.`,
     command: rewindId === undefined || !archived ? null : takeBackCommand(rewindId, undone),
     running: false,
   };

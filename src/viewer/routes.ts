@@ -243,6 +243,22 @@ function isResumable({ resume, questions, inDoubt, rewind, moving }: ThreadRepor
   return resume.can !== "no" && questions.length === 0 && rewind === null && moving === null && !inDoubt.some(needsPerson);
 }
 
+/** What is said instead of "yes" if the graph of `--graph` has changed since; undefined if a resume continues or starts again. */
+async function driftSentence(
+  { runner, name }: NonNullable<Context["graph"]>,
+  threadId: string,
+): Promise<Api.Thread["answers"]["resume"] | undefined> {
+  const { onResume, reason, drift } = await runner.status(threadId);
+  if (onResume !== "refuse" || reason?.code !== "GRAPH_CHANGED") return undefined;
+  return {
+    headline: "Not before somebody decides",
+    text: `The graph of --graph isn't the one that it ran in: ${listed(drift?.changes ?? [])}. Continue despite that, or let it start again: --drift restart.`,
+    command: turns("resume", [threadId], ["--graph", name], ["--drift", "continue"]),
+    tone: "attention",
+    times: [],
+  };
+}
+
 async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread> {
   const { saver, write } = context;
   const { store } = internalsOf(saver);
@@ -253,10 +269,13 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
   const row = await store.getThread(threadId);
   const found = await store.inspect.taskTokens(threadId);
   const tasks = found.map(({ taskId }) => taskId);
+  const canResume = isResumable(report);
+  const drift = canResume && graph !== undefined ? await driftSentence(graph, threadId) : undefined;
+  const answers = await answersOf(saver, report, graph?.name, graph !== undefined);
   const startedAt = row?.createdAt ?? new Date(0).toISOString();
   return {
     format: FORMAT,
-    answers: await answersOf(saver, report, graph?.name, graph !== undefined),
+    answers: { ...answers, resume: drift ?? answers.resume },
     report: {
       ...report,
       questions: report.questions.map((question) => ({ ...question, value: shownOf(question.value, "").value })),
@@ -269,7 +288,7 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
       rewinds: (await store.listRewinds(threadId)).length,
     },
     tokens: allTokens(found),
-    canResume: isResumable(report),
+    canResume: canResume && drift === undefined,
     start: write && graph !== undefined ? null : turns("web", [], "--write", ["--graph", graph?.name ?? NO_GRAPH]),
     startedAt,
     lastAt: line?.lastAt ?? startedAt,

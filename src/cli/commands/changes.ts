@@ -199,7 +199,7 @@ export const REWIND = command<RewindOptions>({
         continued === undefined
           ? `Thread ${oneLine(threadId)} goes back to the end of task ${oneLine(toTask)}.`
           : `${begunText(continued)} It would be finished; --abandon gives it up.`,
-        removedText(plan.removed, plan.tasks),
+        removedText(plan.removed, plan.tasks, "Removes"),
         ...told,
       ].join("\n");
     };
@@ -228,7 +228,10 @@ export const REWIND = command<RewindOptions>({
                   `${undone === 0 ? "" : "What was undone stays undone. "}Take it back: ${toCopy(takeBackCommand(rewindId, undone))}`,
                 ]
               : ["It can't be taken back: nothing of it was kept."];
-        const undid = undone === 0 ? [] : [`Undone: ${plural(undone, "effect")}.`];
+        const undid = [
+          ...(effects.undone.length === 0 ? [] : [`Undone: ${plural(effects.undone.length, "effect")}.`]),
+          ...(effects.undoneBefore.length === 0 ? [] : [`Undone before: ${plural(effects.undoneBefore.length, "effect")}.`]),
+        ];
         return { report, text: () => [removedText(removed, tasks), ...undid, ...back].join("\n") };
       },
     });
@@ -295,10 +298,10 @@ function begunText({ threadId, toTask, createdAt }: Rewind): string {
   return `A rewind of thread ${oneLine(threadId)} to task ${oneLine(toTask)} was begun at ${createdAt.toISOString()} and isn't finished.`;
 }
 
-function removedText(removed: RewindCounts | null, tasks: readonly string[]): string {
-  if (removed === null) return "Removed: not known.";
+function removedText(removed: RewindCounts | null, tasks: readonly string[], verb = "Removed"): string {
+  if (removed === null) return `${verb}: not known.`;
   const { checkpoints, turns, effects } = removed;
-  return `Removed: ${plural(tasks.length, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}, ${plural(effects, "effect")}.`;
+  return `${verb}: ${plural(tasks.length, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}, ${plural(effects, "effect")}.`;
 }
 
 export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({

@@ -7,7 +7,7 @@ import { command, manyOf, oneOf, pastTime, whole } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
 import { type Colour, type Column, type Look, moment, moreText, nextText, pairs, table } from "../look";
 import { toCopy } from "../place";
-import { turns } from "../../inspection/words";
+import { countedNodes, turns } from "../../inspection/words";
 import { ago, brief, bytes, count, duration, oneLine, plural, wrapped } from "../text";
 
 const COLOURS: Readonly<Record<ThreadState, Colour>> = {
@@ -38,7 +38,7 @@ const THREAD_COLUMNS: readonly Column<ThreadLine>[] = [
 function at({ inFlight, failed, waiting, inDoubt, moving }: ThreadLine): string {
   const parts = [
     moving !== null && `being moved to ${moving.to} since ${moving.since}`,
-    [...inFlight, ...failed].join(", "),
+    countedNodes([...inFlight, ...failed]).join(", "),
     waiting > 0 && plural(waiting, "question"),
     inDoubt > 0 && `${plural(inDoubt, "effect")} in doubt`,
   ];
