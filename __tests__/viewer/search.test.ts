@@ -1,4 +1,4 @@
-import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, END, entrypoint, START, StateGraph } from "@langchain/langgraph";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { blameOf, branchesOf, type Match, search, showTurn, stateAt } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
@@ -59,5 +59,13 @@ test("S10.1 a number that a command prints is one that other commands take", asy
     message: expect.stringMatching(/The turn before it is #\d+\. turns log t lists/),
   });
   await expect(stateAt(saver, "t", "1000")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  saver.close();
+});
+
+test("S10.1 the state of a functional graph is what it returned", async () => {
+  const saver = TurnSaver.fromPath(tempFile());
+  const flow = entrypoint({ name: "flow", checkpointer: saver }, (input: number) => Promise.resolve({ twice: 2 * input }));
+  await flow.invoke(4, { configurable: { thread_id: "t" } });
+  expect((await stateAt(saver, "t")).state).toEqual({ __end__: { twice: 8 } });
   saver.close();
 });

@@ -26,7 +26,7 @@ export interface StateAt {
 export async function stateAt(saver: BaseTurnSaver, threadId: string, at?: string, channel?: string): Promise<StateAt> {
   const head = await checkpointNamed(saver, threadId, at);
   const values = await valuesOf(saver, channel === undefined ? head : only(head, [channel]));
-  const state = channel === undefined ? withoutBookkeeping(values) : { [channel]: values[channel] };
+  const state = channel === undefined ? stateIn(values) : { [channel]: values[channel] };
   if (channel !== undefined && head.channels.get(channel)?.pointer === undefined) throw noChannel(head, channel);
   return { threadId, checkpoint: lineOf(head), state: plain(state) as Record<string, unknown> };
 }
@@ -57,7 +57,14 @@ export function noChannel(head: CheckpointHead, channel: string): TurnsError {
 /** The channels with state that have a value. */
 export function namesOf(head: CheckpointHead): string[] {
   const all = [...head.channels].filter(([, { pointer }]) => pointer !== undefined).map(([name]) => name);
-  return Object.keys(withoutBookkeeping(Object.fromEntries(all.map((name) => [name, true])))).sort();
+  return Object.keys(stateIn(Object.fromEntries(all.map((name) => [name, true])))).sort();
+}
+
+/** A functional graph keeps what it returned. */
+const RETURNED = "__end__";
+
+function stateIn(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return { ...withoutBookkeeping(values), ...(Object.hasOwn(values, RETURNED) && { [RETURNED]: values[RETURNED] }) };
 }
 
 /** How a channel differs between two checkpoints. */
