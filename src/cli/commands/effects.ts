@@ -81,8 +81,13 @@ export const EFFECTS = command<EffectsOptions>({
       const text = (look: Look): string => {
         const [first] = found;
         if (first === undefined) return "No effect is in doubt.";
-        const settle = turns("effect resolve", [first.id, outcomeOf(first)]);
-        const next = nextText([[turns("status", [first.threadId])], [settle]], look);
+        const [yes, no] =
+          outcomeOf(first) === "done" ? (["done", "not-done"] as const) : (["undo-done", "undo-not-done"] as const);
+        const settled = (outcome: string): string => turns("effect resolve", [first.id, outcome]);
+        const next = nextText(
+          [[turns("status", [first.threadId])], [settled(yes), "it happened"], [settled(no), "it didn't happen"]],
+          look,
+        );
         return `${table(effects, OVER_ALL, look)}\n\n${next}`;
       };
       return { data: { effects, cursor: null }, list: "effects", text };

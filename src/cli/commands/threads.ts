@@ -1,5 +1,5 @@
 import { inbox, listThreads, overview, type Overview, type ThreadLine, type ThreadSort } from "../../inspection/threads";
-import { type Answers, answersOf, NO_GRAPH, type TimedSentence } from "../../inspection/answers";
+import { type Answers, answersOf, NO_GRAPH, questionText, type TimedSentence } from "../../inspection/answers";
 import { needsPerson, type OpenQuestion, outcomeOf, THREAD_STATES, type ThreadState } from "../../inspection/standing";
 import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
@@ -211,9 +211,12 @@ const QUESTION_COLUMNS: readonly Column<OpenQuestion>[] = [
     value: ({ askedAt }, { now }) => (askedAt === null ? "" : duration(now - Date.parse(askedAt))),
     align: "right",
   },
-  { title: "QUESTION", value: ({ value }) => brief(value, 400), shrinks: 20 },
-  { title: "INTERRUPT", value: ({ id }) => id ?? "", optional: 1 },
+  { title: "QUESTION", value: ({ value }) => brief(questionText(value), 400), shrinks: 20 },
+  { title: "INTERRUPT", value: ({ id }) => id?.slice(0, SHORT_ID) ?? "", optional: 1 },
 ];
+
+/** The beginning of an id names its question. */
+const SHORT_ID = 12;
 
 export const INBOX = command({
   name: "inbox",
