@@ -328,6 +328,11 @@ test("S10.2 a refused rewind says on the page what to do there, with the databas
   expect(rewindRefusal("EFFECT_IN_DOUBT", "gap", effects, "turns agent.db")).toBe(
     "Nobody knows whether pay happened. Settle it first: turns agent.db effect resolve -- -e done",
   );
+  const unknown = [{ id: "e", name: "pay", status: "in-doubt", verdict: "unregistered" }] as never;
+  expect(rewindRefusal("EFFECT_IN_DOUBT", "gap", unknown, "turns agent.db")).toBe(
+    "Nobody knows whether pay happened. Its undo may be in your code: start the page with --graph. " +
+      "Settle it first: turns agent.db effect resolve e done",
+  );
   const broken = await new Promise<any>((resolve) => {
     failing = true;
     resolve(place.post("/api/threads/gap/rewind", { confirm: "gap", toTask: "first" }));

@@ -20,6 +20,9 @@ export function refusalOf(error: unknown): TurnsError {
   return error;
 }
 
+const hasNoUndo = ({ verdict }: Pick<EffectSummary, "verdict">): boolean =>
+  ["missing", "unregistered", "ambiguous"].includes(verdict);
+
 /**
  * Why a rewind is refused, and what to do about it there; undefined: the error says it.
  *
@@ -28,23 +31,27 @@ export function refusalOf(error: unknown): TurnsError {
 export function rewindRefusal(
   code: string | null,
   threadId: string,
-  effects: readonly Pick<EffectSummary, "id" | "name" | "verdict">[],
+  effects: readonly Pick<EffectSummary, "id" | "name" | "status" | "verdict">[],
   page?: string,
 ): string | undefined {
   const started = (command: string): string => (page === undefined ? command : startedAs(page, command));
+  const load = page === undefined ? "give its module with --graph ./agent.ts" : "start the page with --graph";
   switch (code) {
     case "EFFECT_UNCOMPENSATED": {
-      const without = effects.filter(({ verdict }) => ["missing", "unregistered", "ambiguous"].includes(verdict));
-      const load = page === undefined ? "give its module with --graph ./agent.ts" : "start the page with --graph";
+      const without = effects.filter(hasNoUndo);
       const isInCode = without.some(({ verdict }) => verdict === "unregistered");
       const leave = page === undefined ? "Add --allow-uncompensated" : "Tick the box";
       return `Nothing here can undo ${listed(once(without.map(({ name }) => name)))}. ${isInCode ? `The undos are in your code: ${load}. ` : ""}${leave} to leave it as it is.`;
     }
     case "EFFECT_IN_DOUBT": {
-      const doubt = effects.find(({ verdict }) => verdict.endsWith("in-doubt"));
+      const doubt = effects.find(
+        (effect) => effect.verdict.endsWith("in-doubt") || (effect.status === "in-doubt" && hasNoUndo(effect)),
+      );
       if (doubt === undefined) return undefined;
-      const [what, outcome] = doubt.verdict === "in-doubt" ? [doubt.name, "done"] : [`the undo of ${doubt.name}`, "undo-done"];
-      return `Nobody knows whether ${what} happened. Settle it first: ${started(turns("effect resolve", [doubt.id, outcome]))}`;
+      const [what, outcome] =
+        doubt.verdict === "undo-in-doubt" ? [`the undo of ${doubt.name}`, "undo-done"] : [doubt.name, "done"];
+      const code = doubt.verdict === "unregistered" ? ` Its undo may be in your code: ${load}.` : "";
+      return `Nobody knows whether ${what} happened.${code} Settle it first: ${started(turns("effect resolve", [doubt.id, outcome]))}`;
     }
     case "UNDO_FAILED":
     case "REWIND_UNFINISHED":

@@ -201,11 +201,14 @@ function namesOf(effects: readonly EffectInDoubt[]): string {
 /** @param toTask undefined if there is no earlier task */
 async function previewOf(rewinder: Rewinder, threadId: string, toTask: string | undefined): Promise<RewindPreview | null> {
   if (toTask === undefined) return null;
-  const preview = await previewRewind(rewinder, { threadId, toTask, allowUncompensated: true });
-  // An undo that isn't known here may settle the doubt itself.
-  const isOnlyUnknown =
-    preview.refusedCode === "EFFECT_IN_DOUBT" && !preview.effects.some(({ verdict }) => /in-doubt$/.test(verdict));
-  return isOnlyUnknown ? { ...preview, refused: null, refusedCode: null } : preview;
+  return despiteUnknown(await previewRewind(rewinder, { threadId, toTask, allowUncompensated: true }));
+}
+
+/** A preview by a process that doesn't know the undos. One of them may settle the doubt itself. */
+export function despiteUnknown(preview: RewindPreview): RewindPreview {
+  const isUnknown =
+    preview.refusedCode === "EFFECT_IN_DOUBT" && !preview.effects.some(({ verdict }) => verdict.endsWith("in-doubt"));
+  return isUnknown ? { ...preview, refused: null, refusedCode: null } : preview;
 }
 
 /** Who rewinds: a saver, which knows the undos of defined effects, or a runner, which may have others. */

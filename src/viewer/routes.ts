@@ -17,6 +17,7 @@ import { needsPerson, standingOf, THREAD_STATES, type ThreadState } from "../ins
 import { blameOf, differenceBetween, namesOf, stateAt } from "../inspection/states";
 import {
   knownThread,
+  despiteUnknown,
   previewRewind,
   reportOf,
   rewinderWithoutGraph,
@@ -451,7 +452,8 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
   // Without a graph nobody knows the undos; then the plan tells what has one.
   const allowUncompensated = graph === undefined || asked.query.get("allow") === "1";
   const rewinder = graph === undefined ? rewinderWithoutGraph(saver) : graph.runner;
-  const plan = await previewRewind(rewinder, { threadId, toTask, allowUncompensated });
+  const preview = await previewRewind(rewinder, { threadId, toTask, allowUncompensated });
+  const plan = graph === undefined ? despiteUnknown(preview) : preview;
   // It says which tasks there are.
   if (plan.refused !== null) await refuseUnknownTask(saver, threadId, toTask);
   const moving = await movingRefusal(saver, threadId);
@@ -463,7 +465,12 @@ async function rewindAnswer(context: Context, asked: Asked): Promise<Api.RewindP
     effects.push({ ...effect, words: verdictWords(effect.verdict, graph !== undefined) });
   return {
     ...{ format: FORMAT, threadId, toTask, tasks: [...plan.tasks], removed: plan.removed, refused },
-    ...{ effects, headline, text, command: command ?? turns("rewind", [threadId], ["--to", toTask]) },
+    ...{
+      effects,
+      headline,
+      text: refused === null ? text : "",
+      command: command ?? turns("rewind", [threadId], ["--to", toTask]),
+    },
   };
 }
 
