@@ -227,6 +227,27 @@ describeInBrowser("S10.2 a page that is left open", () => {
     await see(page, "stays", "main h1");
   });
 
+  it("S10.2 leads to another thread while the list still has the deleted one", async () => {
+    const file = await threads("stays", "goes");
+    const page = await pageOn(file, "goes");
+    await see(page, "goes", "main h1");
+    const late: (() => void)[] = [];
+    await page.route("**/api/threads?**", async (route) => {
+      await new Promise<void>((resolve) => late.push(resolve));
+      await route.continue();
+    });
+    const saver = openSaver(file);
+    await saver.deleteThread("goes");
+    await (saver.close() as unknown);
+    await see(page, "This thread can't be shown", "main");
+    await see(page, "goes", "nav");
+    await page.getByRole("button", { name: "Show another thread" }).focus();
+    await page.keyboard.press("Enter");
+    await see(page, "stays", "main h1");
+    for (const answer of late) answer();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
   it("S10.2 says so when the file is removed or replaced", async () => {
     const file = await threads("first");
     const other = await threads("second");

@@ -84,6 +84,8 @@ export function App(): VNode {
   }, [newest]);
 
   useKeys(keysOf({ place, bars, listed, timeline: lastTimeline }));
+  // The list may still have a thread that is gone.
+  const another = listed.find((one) => one.threadId !== threadId)?.threadId;
   const isStranger = about.problem?.code === "NOT_SIGNED_IN";
   return (
     <>
@@ -113,7 +115,7 @@ export function App(): VNode {
             <div class="welcome">
               <h1>This thread can't be shown</h1>
               <Trouble problem={thread.problem} />
-              <button type="button" class="action" onClick={() => go(toThread(undefined))}>
+              <button type="button" class="action" onClick={() => go(toThread(another))}>
                 Show another thread
               </button>
             </div>
