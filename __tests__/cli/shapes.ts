@@ -90,7 +90,7 @@ const effect = of<EffectLine & { title: string }>()(
     ...{ idempotent: z.boolean(), startedAt: time, endedAt: time.nullable(), settledBy: maybe },
   }),
 );
-const checkpoint = object({ checkpointId: text, number: count, step: z.number().int(), source: text, at: time });
+const checkpoint = object({ checkpointId: text, number: count, step: z.number().int(), source: text, at: time, inside: maybe });
 const difference = object({
   ...{ path: text, change: z.enum(["added", "removed", "changed"]) },
   ...{ before: json.optional(), after: json.optional() },
@@ -394,7 +394,15 @@ export const RUNNING_SHAPES = {
     ...of<Branches>()(
       object({
         threadId: text,
-        checkpoints: list(object({ ...checkpoint.shape, parentId: maybe, taskId: maybe, nodes: list(text), names: list(text) })),
+        checkpoints: list(
+          object({
+            ...checkpoint.omit({ inside: true }).shape,
+            parentId: maybe,
+            taskId: maybe,
+            nodes: list(text),
+            names: list(text),
+          }),
+        ),
         rewinds: list(object({ number: count, id: text, toTask: text, at: time, takenBack: z.boolean() })),
         cursor: count.nullable(),
       }),

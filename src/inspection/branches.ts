@@ -6,7 +6,7 @@ import { type CheckpointLine, lineOf } from "./checkpoint-line";
 import { headsOf, numberOf, paged } from "./place";
 
 /** A checkpoint of the outermost graph, with the one that it was made from. */
-export interface BranchPoint extends CheckpointLine {
+export interface BranchPoint extends Omit<CheckpointLine, "inside"> {
   /** Null for the first one; another thread's checkpoint if the thread is a copy. */
   parentId: string | null;
   taskId: string | null;
@@ -52,8 +52,8 @@ export async function branchesOf(
   const names = (await store.listNames(threadId)).filter(({ ns }) => ns === "");
   const checkpoints: (BranchPoint & { nodes: string[] })[] = [];
   let hasMore = false;
-  for await (const head of headsOf(saver, threadId)) {
-    const line = lineOf(head);
+  for await (const head of headsOf(saver, threadId, "")) {
+    const { inside: _, ...line } = lineOf(head);
     if (line.number >= before) continue;
     hasMore = checkpoints.length === limit;
     if (hasMore) break;

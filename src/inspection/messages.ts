@@ -73,7 +73,7 @@ export async function messagesAt(
   { at, channel, before, limit = 50, whole = false }: MessagesRequest,
   address: (index: number) => string,
 ): Promise<MessagesPage> {
-  const head = await checkpointNamed(saver, threadId, at);
+  const head = await checkpointNamed(saver, threadId, at, "all");
   if (channel !== undefined && head.channels.get(channel)?.pointer === undefined) throw noChannel(head, channel);
   const values = await valuesOf(saver, only(head, channel === undefined ? candidates(head) : [channel]));
   const channels = Object.keys(values).filter((name) => hasMessages(values[name]));

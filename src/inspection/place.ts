@@ -117,11 +117,17 @@ export async function turnNamed(saver: BaseTurnSaver, threadId: string, text: st
 }
 
 /**
- * The checkpoints of the outermost graph, newest first, a page at a time.
+ * The checkpoints of a graph, newest first, a page at a time.
  *
+ * @param ns the graph's namespace; undefined: those of all graphs
  * @param before the place of a checkpoint: only earlier ones
  */
-export function headsOf(saver: BaseTurnSaver, threadId: string, ns = "", before?: number): AsyncGenerator<ListedHead> {
+export function headsOf(
+  saver: BaseTurnSaver,
+  threadId: string,
+  ns: string | undefined,
+  before?: number,
+): AsyncGenerator<ListedHead> {
   const { store } = internalsOf(saver);
   const query = { threadId, ns, checkpointId: undefined, beforeId: undefined, isOfRun: false, limit: HEADS };
   return paged((last: ListedHead | undefined) => store.listCheckpoints({ ...query, after: last?.place ?? before }), HEADS);
@@ -130,38 +136,47 @@ export function headsOf(saver: BaseTurnSaver, threadId: string, ns = "", before?
 const HEADS = 64;
 
 /**
- * The checkpoint of the outermost graph that a text names. A checkpoint's id or its beginning, or a name that was given to it. A
- * task: how the thread was when the task finished. A turn: what a Thought started from, or the first checkpoint that has an
- * Action's output. A number that no turn has: the checkpoint with it. Without a text, the newest.
+ * The checkpoint that a text names. A checkpoint's id or its beginning, or a name that was given to it. A task: how the thread was
+ * when the task finished. A turn: what a Thought started from, or the first checkpoint that has an Action's output. A number that
+ * no turn has: the checkpoint with it. Without a text, the newest.
  *
+ * @param graphs `all`: also checkpoints of nested graphs, and for a turn those of its own graph
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
-export async function checkpointNamed(saver: BaseTurnSaver, threadId: string, text: string | undefined): Promise<CheckpointHead> {
+export async function checkpointNamed(
+  saver: BaseTurnSaver,
+  threadId: string,
+  text: string | undefined,
+  graphs: "outermost" | "all" = "outermost",
+): Promise<CheckpointHead> {
   const { store } = internalsOf(saver);
+  const ns = graphs === "all" ? undefined : "";
   if (text === undefined || text === "head") {
-    const newest = await headUpTo(saver, threadId, undefined);
+    const newest = await headUpTo(saver, threadId, undefined, "");
     if (newest !== undefined) return newest;
     throw noCheckpoint(threadId, "no checkpoint yet");
   }
   const task = (await saver.turns.tasks(threadId)).find(({ taskId }) => taskId === text);
   if (task !== undefined) {
-    const found = await headUpTo(saver, threadId, task.endSeq);
+    const found = await headUpTo(saver, threadId, task.endSeq, "");
     if (found !== undefined) return found;
     throw noCheckpoint(threadId, `no checkpoint of task ${describe(text)} any more`);
   }
   const named = (await store.listNames(threadId)).find(({ name, ns }) => name === text && ns === "");
-  const byId = await headWithId(saver, threadId, named?.checkpointId ?? text);
+  const byId = await headWithId(saver, threadId, named?.checkpointId ?? text, ns);
   if (byId !== undefined) return byId;
   if (text.length >= SHORTEST)
-    for await (const head of headsOf(saver, threadId)) if (head.checkpointId.startsWith(text)) return head;
+    for await (const head of headsOf(saver, threadId, ns)) if (head.checkpointId.startsWith(text)) return head;
   if (NUMBER.test(text)) {
-    const newest = await headUpTo(saver, threadId, undefined);
+    const newest = await headUpTo(saver, threadId, undefined, "");
     const seq = newest && seqOf(Number(text.replace("#", "")), newest.position);
-    const numbered = await headUpTo(saver, threadId, seq);
-    if (numbered?.position === seq && numbered !== undefined) return numbered;
+    for (const of of ns === "" ? [""] : ["", undefined]) {
+      const numbered = await headUpTo(saver, threadId, seq, of);
+      if (numbered?.position === seq && numbered !== undefined) return numbered;
+    }
   }
   const turn = await turnNamed(saver, threadId, text);
-  const found = await checkpointOfTurn(saver, turn);
+  const found = await checkpointOfTurn(saver, turn, graphs);
   if (found !== undefined) return found;
   throw noCheckpoint(threadId, `no checkpoint that turn ${describe(text)} belongs to any more`);
 }
@@ -169,39 +184,60 @@ export async function checkpointNamed(saver: BaseTurnSaver, threadId: string, te
 /** Shorter texts of digits are numbers of turns. */
 const SHORTEST = 8;
 
-const ONE = { ns: "", beforeId: undefined, isOfRun: false, limit: 1 } as const;
+const ONE = { beforeId: undefined, isOfRun: false, limit: 1 } as const;
 
-/** The newest checkpoint that was saved up to a seq; of all, if that is undefined. */
+/**
+ * The newest checkpoint that was saved up to a seq; of all, if that is undefined.
+ *
+ * @param ns the graph's namespace; undefined: any
+ */
 export async function headUpTo(
   saver: BaseTurnSaver,
   threadId: string,
   seq: number | undefined,
+  ns: string | undefined,
 ): Promise<CheckpointHead | undefined> {
   const after = seq === undefined ? undefined : seq + 1;
   const { store } = internalsOf(saver);
-  const [head] = await store.listCheckpoints({ ...ONE, threadId, checkpointId: undefined, after });
+  const [head] = await store.listCheckpoints({ ...ONE, threadId, ns, checkpointId: undefined, after });
   return head;
 }
 
-/** The checkpoint of the outermost graph with exactly this id. */
-export async function headWithId(saver: BaseTurnSaver, threadId: string, checkpointId: string): Promise<ListedHead | undefined> {
+/** The checkpoint with exactly this id. @param ns the graph's namespace; undefined: any, the outermost first */
+export async function headWithId(
+  saver: BaseTurnSaver,
+  threadId: string,
+  checkpointId: string,
+  ns: string | undefined,
+): Promise<ListedHead | undefined> {
   const { store } = internalsOf(saver);
-  const [head] = await store.listCheckpoints({ ...ONE, threadId, checkpointId, after: undefined });
-  return head;
+  const [head] = await store.listCheckpoints({ ...ONE, threadId, ns: ns ?? "", checkpointId, after: undefined });
+  if (head !== undefined || ns !== undefined) return head;
+  const place = await store.placeOf(threadId, undefined, checkpointId);
+  return place && headWithId(saver, threadId, checkpointId, place.ns);
 }
 
 /**
- * A Thought's is what the node started from; an Action's is the next one of the outermost graph. A checkpoint that is gone is
- * replaced by the nearest one.
+ * A Thought's is what the node started from; an Action's is the next one of the graph. A checkpoint that is gone is replaced by the
+ * nearest one. A nested graph may have saved none ("exit"): then it's that of the outermost graph.
  */
-export async function checkpointOfTurn(saver: BaseTurnSaver, turn: TurnRow): Promise<CheckpointHead | undefined> {
-  const { threadId = "", seq = 0, ns, checkpointId, turnType } = turn;
-  if (turnType === "Action") {
-    const next = await internalsOf(saver).store.inspect.checkpointBehind({ threadId, ns: "", seq });
-    return next ?? (await headUpTo(saver, threadId, undefined));
+export async function checkpointOfTurn(
+  saver: BaseTurnSaver,
+  turn: TurnRow,
+  graphs: "outermost" | "all",
+): Promise<CheckpointHead | undefined> {
+  const { threadId = "", seq = 0, checkpointId, turnType } = turn;
+  const own = graphs === "all" ? (turn.ns ?? "") : "";
+  for (const ns of own === "" ? [""] : [own, ""]) {
+    const found =
+      turnType === "Action"
+        ? ((await internalsOf(saver).store.inspect.checkpointBehind({ threadId, ns, seq })) ??
+          (await headUpTo(saver, threadId, undefined, ns)))
+        : ((checkpointId === undefined ? undefined : await headWithId(saver, threadId, checkpointId, ns)) ??
+          (await headUpTo(saver, threadId, seq, ns)));
+    if (found !== undefined) return found;
   }
-  const own = ns === "" && checkpointId !== undefined ? await headWithId(saver, threadId, checkpointId) : undefined;
-  return own ?? (await headUpTo(saver, threadId, seq));
+  return undefined;
 }
 
 function noCheckpoint(threadId: string, what: string): TurnsError {

@@ -19,7 +19,7 @@ export interface RedactedThread {
   tasks: readonly string[];
   /** Newest first, at most 1,000. */
   attempts: readonly Attempt[];
-  checkpoints: readonly (CheckpointLine & { ns: string; channels: Readonly<Record<string, string>> })[];
+  checkpoints: readonly (Omit<CheckpointLine, "inside"> & { ns: string; channels: Readonly<Record<string, string>> })[];
   effects: readonly EffectLine[];
   /** The newest state: its keys, and what kinds of values it has. */
   state: unknown;
@@ -34,7 +34,7 @@ export async function redactedThread(saver: BaseTurnSaver, threadId: string): Pr
   const { attempts } = await logOf(saver, threadId, { limit: MOST });
   const effects = await saver.effects.list(threadId, { limit: MOST });
   const checkpoints: RedactedThread["checkpoints"][number][] = [];
-  for await (const head of headsOf(saver, threadId)) {
+  for await (const head of headsOf(saver, threadId, "")) {
     checkpoints.push(lineOf(head));
     if (checkpoints.length === MOST) break;
   }

@@ -111,7 +111,7 @@ async function* textsOf(saver: BaseTurnSaver, threadId: string, kind: Match["kin
  * in which nothing else matches, such as one whose turns were pruned.
  */
 async function* shortValues(saver: BaseTurnSaver, threadId: string, pattern: RegExp): AsyncGenerator<Match> {
-  const head = await headUpTo(saver, threadId, undefined);
+  const head = await headUpTo(saver, threadId, undefined, "");
   for (const [channel, { pointer }] of head?.channels ?? []) {
     const [match] = pointer?.kind === "inline" ? found(pattern, pointer.text) : [];
     if (head !== undefined && match !== undefined)

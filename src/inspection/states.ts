@@ -7,8 +7,9 @@ import { withoutBookkeeping } from "../turns/turn";
 import { nearestName } from "../unknown-option";
 import { type CheckpointLine, lineOf } from "./checkpoint-line";
 import { type Difference, differencesOf } from "./differences";
-import { checkpointNamed, headsOf, headWithId, numberOf } from "./place";
+import { checkpointNamed, headsOf, headUpTo, headWithId, numberOf } from "./place";
 import { plain } from "./plain";
+import { thoughtOf } from "./turns";
 
 export interface StateAt {
   threadId: string;
@@ -18,13 +19,13 @@ export interface StateAt {
 }
 
 /**
- * The state of a thread.
+ * The state of a thread; at a turn of a nested graph, the state of that graph.
  *
  * @param at a turn's number or id, a task, a checkpoint's id or name; undefined: the newest
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND; INVALID_OPTION for a channel that isn't there
  */
 export async function stateAt(saver: BaseTurnSaver, threadId: string, at?: string, channel?: string): Promise<StateAt> {
-  const head = await checkpointNamed(saver, threadId, at);
+  const head = await checkpointNamed(saver, threadId, at, "all");
   const values = await valuesOf(saver, channel === undefined ? head : only(head, [channel]));
   const state = channel === undefined ? stateIn(values) : { [channel]: values[channel] };
   if (channel !== undefined && head.channels.get(channel)?.pointer === undefined) throw noChannel(head, channel);
@@ -84,7 +85,8 @@ export interface StateDifference {
 }
 
 /**
- * What changed between two places of a thread. Only channels whose stored content differs are read.
+ * What changed between two places of a thread. Only channels whose stored content differs are read. Places of two graphs are compared
+ * by the state of the outermost one, as it was then.
  *
  * @param from as for {@link stateAt}; undefined: the checkpoint before `to`
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
@@ -95,8 +97,7 @@ export async function differenceBetween(
   from?: string,
   to?: string,
 ): Promise<StateDifference> {
-  const after = await checkpointNamed(saver, threadId, to);
-  const before = from === undefined ? await checkpointBefore(saver, after) : await checkpointNamed(saver, threadId, from);
+  const [before, after] = await placesOf(saver, threadId, from, to);
   const names = [...new Set([...namesOf(before), ...namesOf(after)])].sort();
   const changed = names.filter((name) => !isSame(before.channels.get(name)?.pointer, after.channels.get(name)?.pointer));
   const grown = new Map(
@@ -129,10 +130,25 @@ export async function differenceBetween(
   };
 }
 
+async function placesOf(
+  saver: BaseTurnSaver,
+  threadId: string,
+  from: string | undefined,
+  to: string | undefined,
+): Promise<[before: CheckpointHead, after: CheckpointHead]> {
+  const after = await checkpointNamed(saver, threadId, to, "all");
+  if (from === undefined) return [await checkpointBefore(saver, after), after];
+  const before = await checkpointNamed(saver, threadId, from, "all");
+  if (before.ns === after.ns) return [before, after];
+  const outermost = async (head: CheckpointHead): Promise<CheckpointHead> =>
+    head.ns === "" ? head : ((await headUpTo(saver, threadId, head.position, "")) ?? head);
+  return [await outermost(before), await outermost(after)];
+}
+
 /** The first checkpoint has none before it: then it's compared with itself. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
 async function checkpointBefore(saver: BaseTurnSaver, head: CheckpointHead): Promise<CheckpointHead> {
-  const { threadId, checkpointId, parentId = checkpointId } = head;
-  const found = await headWithId(saver, threadId, parentId);
+  const { threadId, ns, checkpointId, parentId = checkpointId } = head;
+  const found = await headWithId(saver, threadId, parentId, ns);
   if (found !== undefined) return found;
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `The checkpoint before ${checkpointId} was removed, so nothing tells what changed since.`,
@@ -188,6 +204,8 @@ export interface BlameList {
 }
 
 export interface BlameRequest {
+  /** A place, as for {@link stateAt}: only changes up to there, in its graph. Undefined: the newest checkpoint. */
+  at?: string | undefined;
   limit?: number | undefined;
   /** The `cursor` of the previous page. */
   cursor?: string | undefined;
@@ -202,15 +220,15 @@ export async function blameOf(
   saver: BaseTurnSaver,
   threadId: string,
   channel: string,
-  { limit = 50, cursor }: BlameRequest = {},
+  { at, limit = 50, cursor }: BlameRequest = {},
 ): Promise<BlameList> {
-  const newest = await checkpointNamed(saver, threadId, undefined);
+  const newest = await checkpointNamed(saver, threadId, at, "all");
   if (!newest.channels.has(channel)) throw noChannel(newest, channel);
   const changes: Blame[] = [];
-  const from = cursor === undefined ? undefined : await headWithId(saver, threadId, cursor);
+  const from = await headWithId(saver, threadId, cursor ?? newest.checkpointId, newest.ns);
   if (from === undefined && cursor !== undefined) throw noCursor(threadId, cursor);
   let head: CheckpointHead | undefined = from;
-  for await (const older of headsOf(saver, threadId, "", from?.place)) {
+  for await (const older of headsOf(saver, threadId, newest.ns, from?.place)) {
     if (head !== undefined && head.parentId === older.checkpointId) {
       const change = await changeOf(saver, head, older, channel);
       if (change !== undefined) changes.push(change);
@@ -252,12 +270,9 @@ async function changeOf(
   const turns = await store.inspect.turnsOfNodeTasks(threadId, ids);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId, turn]));
   const isInput = parent.source === "input" && turns.length === 0;
-  const change = blamed(
-    isInput ? { ...head, source: "input" } : head,
-    after,
-    before,
-    isInput ? [] : ids.map((id) => nodeOf(turnOf.get(id))),
-  );
+  const nodes: Blame["nodes"][number][] = [];
+  if (!isInput) for (const id of ids) nodes.push(await nodeOf(saver, turnOf.get(id)));
+  const change = blamed(isInput ? { ...head, source: "input" } : head, after, before, nodes);
   return change.change === "changed" ? { ...change, ...(await appendedIn(saver, head, parent, channel)) } : change;
 }
 
@@ -292,9 +307,11 @@ async function mayBeList(saver: BaseTurnSaver, threadId: string, pointer: Pointe
   return text !== undefined && (text.startsWith("[") || text.startsWith('{"~"'));
 }
 
-function nodeOf(turn: TurnRow | undefined): Blame["nodes"][number] {
+async function nodeOf(saver: BaseTurnSaver, turn: TurnRow | undefined): Promise<Blame["nodes"][number]> {
   if (turn === undefined) return { node: "", number: null, attempt: null };
-  return { node: turn.nodeName, number: numberOf(turn.seq ?? 0), attempt: turn.attempt ?? null };
+  // An attempt has the number of its Thought wherever it's named.
+  const { seq = 0 } = (turn.turnType === "Action" ? await thoughtOf(saver, turn) : undefined) ?? turn;
+  return { node: turn.nodeName, number: numberOf(seq), attempt: turn.attempt ?? null };
 }
 
 function blamed(head: CheckpointHead, after: Pointer | undefined, before: Pointer | undefined, nodes: Blame["nodes"]): Blame {

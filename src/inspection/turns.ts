@@ -249,7 +249,7 @@ export async function attemptBehind(saver: BaseTurnSaver, threadId: string, numb
   return null;
 }
 
-/** The checkpoints around an attempt; null where they are gone, or not there yet. */
+/** The checkpoints of its graph around an attempt; null where they are gone, or not there yet. */
 export async function checkpointsOf(
   saver: BaseTurnSaver,
   threadId: string,
@@ -259,7 +259,7 @@ export async function checkpointsOf(
   const thought = found.turnType === "Thought" ? found : await thoughtOf(saver, found);
   const action = found.turnType === "Action" ? found : await actionOf(saver, found);
   const placed = async (row: TurnRow | undefined): Promise<CheckpointLine | null> => {
-    const head = row && (await checkpointOfTurn(saver, row));
+    const head = row && (await checkpointOfTurn(saver, row, "all"));
     return head === undefined ? null : lineOf(head);
   };
   const endedIn = await placed(action);
@@ -268,12 +268,13 @@ export async function checkpointsOf(
   return { startedFrom: await placed(thought), endedIn: isLater ? endedIn : null };
 }
 
-async function thoughtOf(saver: BaseTurnSaver, action: TurnRow): Promise<TurnRow | undefined> {
+/** The Thought of an Action's attempt. Undefined: it was removed. */
+export async function thoughtOf(saver: BaseTurnSaver, action: TurnRow): Promise<TurnRow | undefined> {
   const { threadId = "", nodeTaskId, attempt, seq = 0 } = action;
   const { store } = internalsOf(saver);
   const rows = paged(
-    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? seq, limit: PAGE }),
-    PAGE,
+    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? seq, limit: FEW }),
+    FEW,
   );
   for await (const row of rows)
     if (row.turnType === "Thought" && row.nodeTaskId === nodeTaskId && row.attempt === attempt) return row;

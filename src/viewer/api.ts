@@ -178,7 +178,7 @@ export interface DiffLine {
   after?: unknown;
 }
 
-/** `GET /api/threads/:id/blame?channel=NAME&limit=N&cursor=ID`: the newest changes first. */
+/** `GET /api/threads/:id/blame?channel=NAME&at=PLACE&limit=N&cursor=ID`: the newest changes first. */
 export interface BlameAnswer extends Format, BlameList {
   /** The channels that can be asked for. */
   channels: string[];

@@ -397,11 +397,11 @@ async function diffAnswer(context: Context, asked: Asked): Promise<Api.Diff> {
 async function blameAnswer(context: Context, asked: Asked): Promise<Api.BlameAnswer> {
   const { saver } = context;
   const threadId = await threadOf(context, asked);
-  const channels = namesOf(await checkpointNamed(saver, threadId, undefined));
+  const at = textOf(asked.query, "at");
+  const channels = namesOf(await checkpointNamed(saver, threadId, at, "all"));
   const channel = textOf(asked.query, "channel") ?? channels[0];
-  if (channel === undefined)
-    throw new HttpError(404, "CHECKPOINT_NOT_FOUND", "The newest checkpoint has no channel with a value.");
-  const request = { limit: wholeOf(asked.query, "limit", 500), cursor: textOf(asked.query, "cursor") };
+  if (channel === undefined) throw new HttpError(404, "CHECKPOINT_NOT_FOUND", "The checkpoint has no channel with a value.");
+  const request = { at, limit: wholeOf(asked.query, "limit", 500), cursor: textOf(asked.query, "cursor") };
   return { format: FORMAT, ...(await blameOf(saver, threadId, channel, request)), channels };
 }
 

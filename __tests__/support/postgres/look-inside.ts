@@ -184,28 +184,45 @@ async function answerTo({ connection, text, values }) {
   clients.delete(connection.number);
   return { rows: [], changes: 0 };
 }
-port.on("message", async (question) => {
+port.on("message", async ({ number, ...question }) => {
   const answer = await answerTo(question).catch((error) => ({ rows: [], changes: 0, error: error.message, code: error.code }));
-  port.postMessage(answer);
-  Atomics.store(new Int32Array(flag), 0, 1);
+  port.postMessage({ number, answer });
+  Atomics.add(new Int32Array(flag), 0, 1);
   Atomics.notify(new Int32Array(flag), 0);
 });
 `;
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 60_000;
+let asked = 0;
 let thread: { worker: Worker; port: import("node:worker_threads").MessagePort; flag: Int32Array } | undefined;
 
 /** Waits for the answer. @throws what the server says, or if it says nothing */
 function ask(connection: Connection, text: string, values: unknown[]): Answer {
   thread ??= startThread();
-  Atomics.store(thread.flag, 0, 0);
-  thread.port.postMessage({ connection, text, values: values.flatMap(numbered).map(asBound) });
-  if (Atomics.wait(thread.flag, 0, 0, LIMIT_MS) === "timed-out") throw new Error(`no answer: ${text}`);
-  const { message } = receiveMessageOnPort(thread.port) as { message: Answer };
-  if (message.error !== undefined) {
-    const code = message.code?.startsWith("23") === true ? "SQLITE_CONSTRAINT" : message.code;
-    throw Object.assign(new Error(`${message.error}: ${text}`), { code });
+  const number = (asked += 1);
+  thread.port.postMessage({ number, connection, text, values: values.flatMap(numbered).map(asBound) });
+  const end = Date.now() + LIMIT_MS;
+  let answer: Answer | undefined;
+  while (answer === undefined) {
+    const seen = Atomics.load(thread.flag, 0);
+    answer = answerFrom(thread.port, number);
+    if (answer !== undefined) break;
+    if (Date.now() > end) throw new Error(`no answer: ${text}`);
+    Atomics.wait(thread.flag, 0, seen, 1_000);
   }
-  return message;
+  if (answer.error !== undefined) {
+    const code = answer.code?.startsWith("23") === true ? "SQLITE_CONSTRAINT" : answer.code;
+    throw Object.assign(new Error(`${answer.error}: ${text}`), { code });
+  }
+  return answer;
+}
+
+/** Undefined if it isn't there yet. An answer that comes after nobody waits for it any more is dropped. */
+function answerFrom(port: import("node:worker_threads").MessagePort, number: number): Answer | undefined {
+  for (let found = receiveMessageOnPort(port); found !== undefined; found = receiveMessageOnPort(port)) {
+    const message = found.message as { number: number; answer: Answer };
+    if (message.number === number) return message.answer;
+  }
+  return undefined;
 }
 
 /** Bytes and some characters are written as text of another kind. */

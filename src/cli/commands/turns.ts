@@ -213,8 +213,12 @@ export const STATE = command<StateOptions>({
   },
 });
 
-function placeText({ checkpointId, number, step, source, at }: CheckpointLine, look: Look): string {
-  return look.paint("dim", oneLine(`checkpoint ${checkpointId} (#${number}, step ${step}, ${source}), ${moment(at, look)}`));
+function placeText({ checkpointId, number, step, source, at, inside }: CheckpointLine, look: Look): string {
+  const graph = inside === null ? "" : ` of the graph in ${inside}`;
+  return look.paint(
+    "dim",
+    oneLine(`checkpoint ${checkpointId} (#${number}, step ${step}${graph}, ${source}), ${moment(at, look)}`),
+  );
 }
 
 interface DiffOptions {
@@ -281,12 +285,13 @@ const BLAME_COLUMNS: readonly Column<Blame>[] = [
   { title: "CHECKPOINT", value: ({ checkpointId }) => checkpointId, shrinks: 8, optional: 1 },
 ];
 
-export const BLAME = command<{ limit?: number; cursor?: string }>({
+export const BLAME = command<{ at?: string; limit?: number; cursor?: string }>({
   name: "blame",
   args: "<thread> <channel>",
   summary: "the node and the turn that wrote a channel",
-  examples: ["turns blame order-17 messages", "turns blame order-17 total --limit 1", "turns blame order-17 messages --json"],
+  examples: ["turns blame order-17 messages", "turns blame order-17 total --at 12", "turns blame order-17 messages --json"],
   options: [
+    ["--at <place>", "only changes up to there: a turn, a task, a checkpoint (default: the newest)"],
     ["--limit <n>", "at most so many changes (default 50)", whole],
     ["--cursor <id>", "continue where the last page stopped"],
   ],

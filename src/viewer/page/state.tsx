@@ -12,14 +12,16 @@ import { bytes, listed, plural } from "./words";
 export function StateTab({ thread, at, tick }: { thread: string; at: string | undefined; tick: number }): VNode {
   const { channel } = usePlace();
   const { data, problem } = useAnswer<State>(channel === undefined ? ofThread(thread, "state", { at }) : null, tick);
-  if (channel !== undefined) return <BlameList thread={thread} channel={channel} tick={tick} />;
+  if (channel !== undefined) return <BlameList thread={thread} channel={channel} at={at} tick={tick} />;
   if (problem !== undefined) return <Trouble problem={problem} />;
   if (data === undefined) return <Loading what="the state" />;
   if (data.channels.length === 0) return <p class="empty">No channel has a value yet.</p>;
   return (
     <div class="state">
       <p class="dim bar-line">
-        Checkpoint of step {data.checkpoint.step}, saved <Ago at={data.checkpoint.at} suffix=" ago" />
+        Checkpoint of step {data.checkpoint.step}
+        {data.checkpoint.inside !== null && ` of the graph in ${data.checkpoint.inside}`}, saved{" "}
+        <Ago at={data.checkpoint.at} suffix=" ago" />
       </p>
       {data.channels.map((one) => (
         <Channel key={one.channel} channel={one} />
@@ -60,8 +62,18 @@ const CHANGES: Readonly<Record<Blame["change"], string>> = {
   removed: "removed it",
 };
 
-function BlameList({ thread, channel, tick }: { thread: string; channel: string; tick: number }): VNode {
-  const { data, problem } = useAnswer<BlameAnswer>(ofThread(thread, "blame", { channel, limit: 200 }), tick);
+function BlameList({
+  thread,
+  channel,
+  at,
+  tick,
+}: {
+  thread: string;
+  channel: string;
+  at: string | undefined;
+  tick: number;
+}): VNode {
+  const { data, problem } = useAnswer<BlameAnswer>(ofThread(thread, "blame", { channel, at, limit: 200 }), tick);
   return (
     <div class="blame">
       <p class="bar-line">

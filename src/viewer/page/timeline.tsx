@@ -4,6 +4,7 @@ import { FIRST_ATTEMPTS } from "../addresses";
 import type { Bar, Death, Lane, TimelineAnswer, TimelineTask } from "../api";
 import { ask } from "./ask";
 import { go, usePlace } from "./place";
+import { rowsOfLane } from "./rows";
 import { scaleOf, type Scale } from "./scale";
 import { store } from "./store";
 import { Pill, Text } from "./text";
@@ -43,7 +44,16 @@ const scaleOfAll = ({ tasks }: TimelineAnswer, chosen: "thread" | "task" | undef
 type Row =
   | { kind: "earlier" }
   | { kind: "task"; task: TimelineTask; scale: Scale }
-  | { kind: "lane"; task: TimelineTask; lane: Lane; scale: Scale; isLast: boolean; inside: number }
+  | {
+      kind: "lane";
+      task: TimelineTask;
+      lane: Lane;
+      bars: readonly Bar[];
+      line: number;
+      scale: Scale;
+      isLast: boolean;
+      inside: number;
+    }
   | { kind: "next"; task: TimelineTask; node: string };
 
 const STATES: Readonly<Record<TimelineTask["state"], string>> = {
@@ -83,7 +93,7 @@ export function TimelineView({
     () => rowsOf(timeline, { mode, until, inside, next }),
     [timeline, mode, until, inside, next.join("|")],
   );
-  const at = rows.findIndex((row) => row.kind === "lane" && row.lane.bars.some(({ number }) => number === selected));
+  const at = rows.findIndex((row) => row.kind === "lane" && row.bars.some(({ number }) => number === selected));
   const parents = (inside ?? "").split("|").filter((part) => part !== "");
   return (
     <section class="lanes scroll" aria-label="Timeline">
@@ -153,7 +163,7 @@ const ROW = 28;
 const keyOf = (row: Row): string => {
   if (row.kind === "earlier") return "earlier";
   const task = `${row.task.number} ${row.task.taskId}`;
-  return row.kind === "task" ? task : `${task} ${row.kind === "lane" ? row.lane.node : `next ${row.node}`}`;
+  return row.kind === "task" ? task : `${task} ${row.kind === "lane" ? `${row.line} ${row.lane.node}` : `next ${row.node}`}`;
 };
 
 function rowsOf(
@@ -169,7 +179,10 @@ function rowsOf(
     rows.push({ kind: "task", task, scale });
     task.lanes.forEach((lane, place) => {
       const below = timeline.tasks[index]?.lanes.filter(({ node }) => node.startsWith(`${lane.node}|`)).length ?? 0;
-      rows.push({ kind: "lane", task, lane, scale, isLast: place === task.lanes.length - 1, inside: below });
+      const isLast = place === task.lanes.length - 1;
+      rowsOfLane(lane.bars).forEach((bars, line) =>
+        rows.push({ kind: "lane", task, lane, bars, line, scale, isLast, inside: below }),
+      );
     });
     if (index === tasks.length - 1 && inside === undefined)
       for (const node of next) if (!task.lanes.some((lane) => lane.node === node)) rows.push({ kind: "next", task, node });
@@ -240,13 +253,13 @@ function RowView({
         </div>
       </div>
     );
-  const { lane, task, scale, isLast, inside } = row;
+  const { lane, bars, line, task, scale, isLast, inside } = row;
   const depth = depthOf(lane, place.inside);
   return (
     <div class="lane" {...item}>
       <div class="node" style={{ paddingLeft: `${20 + Math.min(depth, 6) * 12}px` }} title={lane.node}>
-        <Text of={depth > 0 || place.inside !== undefined ? lane.name : lane.node} />
-        {inside > 0 && (
+        {line === 0 && <Text of={depth > 0 || place.inside !== undefined ? lane.name : lane.node} />}
+        {inside > 0 && line === 0 && (
           <button
             type="button"
             class="zoom"
@@ -266,7 +279,7 @@ function RowView({
         {scale.ticks.map(({ left }) => (
           <i key={left} class="line" style={{ left: `${left * 100}%` }} />
         ))}
-        {lane.bars.map((bar) => (
+        {bars.map((bar) => (
           <BarView key={bar.number} bar={bar} lane={lane} scale={scale} until={until} isSelected={bar.number === selected} />
         ))}
         {task.deaths.map((death) => (
@@ -274,7 +287,7 @@ function RowView({
             key={death.at}
             death={death}
             scale={scale}
-            isNamed={isLast || death.nodes.at(-1) === lane.node}
+            isNamed={line === 0 && (isLast || death.nodes.at(-1) === lane.node)}
             lane={lane.node}
           />
         ))}
