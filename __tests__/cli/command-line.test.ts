@@ -982,5 +982,9 @@ describe("what changes something", () => {
         threads: [{ threadId: "killed", state: "interrupted" }],
       });
     expect(await shown(["threads", "--status", "crashed"], 80)).toMatch(/\nkilled {2}crashed /);
+    const [first, ...others] = ["finished", "crashed"].map((state) => ["--status", state]);
+    expect(await json("threads", [...(first ?? []), ...others.flat(), "--sort", "id"])).toEqual(
+      await json("threads", ["--status", "finished,crashed", "--sort", "id"]),
+    );
   });
 });

@@ -4,8 +4,8 @@ import type { DatabaseOptions } from "./place";
 import type { Answer } from "./output";
 import { parsedDuration } from "./text";
 
-/** An option: its flags, what it means, and how its text is read. */
-export type OptionSpec = readonly [flags: string, meaning: string, parse?: (text: string) => unknown];
+/** An option: its flags, what it means, and how its text is read. `before` is what the same option gave earlier on the line. */
+export type OptionSpec = readonly [flags: string, meaning: string, parse?: (text: string, before: never) => unknown];
 
 /** What help, completion and tests know of every command. */
 export interface CommandFace {
@@ -70,15 +70,14 @@ export function oneOf<T extends string>(values: readonly T[]): (text: string) =>
   };
 }
 
-export function manyOf<T extends string>(values: readonly T[]): (text: string) => T[] {
+/** Some of these, with commas between them, or the option more than once. */
+export function manyOf<T extends string>(values: readonly T[]): (text: string, before: readonly T[] | undefined) => T[] {
   const one = oneOf(values);
-  return (text) => text.split(",").map((part) => one(part.trim()));
+  return (text, before = []) => [...before, ...text.split(",").map((part) => one(part.trim()))];
 }
 
-/** Names with commas between them. */
-export function manyNames(text: string): string[] {
-  return text
-    .split(",")
-    .map((part) => part.trim())
-    .filter((part) => part !== "");
+/** Names with commas between them, or the option more than once. */
+export function manyNames(text: string, before: readonly string[] = []): string[] {
+  const names = text.split(",").map((part) => part.trim());
+  return [...before, ...names.filter((name) => name !== "")];
 }

@@ -174,7 +174,9 @@ function add(program: Command, { name, args = "", summary, examples, options = [
   command.addHelpText("before", `Examples:\n${examples.map((line) => `  ${line}`).join("\n")}\n`);
   for (const [flags, meaning, parse] of options) {
     const option = new Option(flags, meaning);
-    command.addOption(parse === undefined ? option : option.argParser(parse));
+    command.addOption(
+      parse === undefined ? option : option.argParser<unknown>(parse as (text: string, before: unknown) => unknown),
+    );
   }
   command.action(async (...given: unknown[]) => {
     const texts = given
