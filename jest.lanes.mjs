@@ -60,7 +60,7 @@ export const POSTGRES_SUITES = [
   "s1/*",
   "transactions/*",
   "turns/{attempts,follow,handoffs,lost-runs,other-threads,ownership,redaction,refusals,run-starts,seen-checkpoints,run-marks,tokens,tracing,turns}",
-  "viewer/{api,live,security,writes}",
+  "viewer/{api,live,nested-state,security,writes}",
 ];
 
 /** They run there only in the long lane, because they take minutes. */
