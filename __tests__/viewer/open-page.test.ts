@@ -70,6 +70,29 @@ describeInBrowser("S10.2 a page that is opened", () => {
   });
 });
 
+describeInBrowser("S10.2 a thread with many attempts", () => {
+  it("S10.2 shows the newest first, and the others as soon as these are there", async () => {
+    const file = await threads("a");
+    const saver = openSaver(file);
+    const graph = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+      .addNode("count", ({ n }) => ({ n: n + 1 }))
+      .addEdge(START, "count")
+      .addConditionalEdges("count", ({ n }) => (n < 80 ? "count" : END))
+      .compile({ checkpointer: saver });
+    await saver.attach(graph).invoke({ n: 0 }, { configurable: { thread_id: "many" }, recursionLimit: 100 });
+    await (saver.close() as unknown);
+    const served = await turnsWeb(file);
+    const page = await visit(served);
+    await see(page, "live", "header");
+    const asked: string[] = [];
+    page.on("request", (request) => void asked.push(new URL(request.url()).search));
+    await page.goto(`${served.origin}/?thread=many`);
+    await until("all attempts", async () => (await page.locator(".lanes .bar").count()) === 80);
+    expect(asked.filter((query) => query.startsWith("?limit=") && query !== "?limit=100")).toEqual(["?limit=60", "?limit=200"]);
+    await see(page, "count", "aside .head");
+  });
+});
+
 describeInBrowser("S10.2 a change whose answer is cut off", () => {
   it.each([5, -5])(
     "S10.2 is told neither as done nor as failed: the page looks up what happened, also if its clock is off by %i h",

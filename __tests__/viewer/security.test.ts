@@ -101,7 +101,7 @@ describe("the token", () => {
     const turn = Math.max(...(running.length > 0 ? running : attempts).map(({ number }: any) => number));
     expect([first.status, first.headers.location]).toEqual([303, `/?thread=${wanted.threadId}&turn=${turn}`]);
     const page = await world.ask(String(first.headers.location));
-    expect(page.headers["link"]).toContain(`</api/threads/${wanted.threadId}/timeline?limit=200>; rel=preload`);
+    expect(page.headers["link"]).toContain(`</api/threads/${wanted.threadId}/timeline?limit=60>; rel=preload`);
     expect(page.headers["link"]).toContain(`</api/threads/${wanted.threadId}/turns/${turn}>; rel=preload`);
     const refused = await ask(world.port, "/?token=x");
     expect([refused.status, refused.headers.location]).toEqual([401, undefined]);
@@ -166,7 +166,7 @@ test("S10.2 S10.5 the page names what its script asks for first, and no address 
       "/api/server",
       "/api/threads?limit=100&sort=turns",
       `/api/threads/${encodeURIComponent(thread)}`,
-      `/api/threads/${encodeURIComponent(thread)}/timeline?limit=200`,
+      `/api/threads/${encodeURIComponent(thread)}/timeline?limit=60`,
     ].map((address) => `<${address}>; rel=preload; as=fetch; crossorigin`),
   ]);
   expect((await world.ask("/api/overview")).headers).not.toHaveProperty("link");

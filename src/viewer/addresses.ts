@@ -1,6 +1,8 @@
-/** How many threads the list shows at first, and how many attempts the timeline. */
+/** How many threads the list shows at first. */
 export const FIRST_THREADS = 100;
-export const FIRST_ATTEMPTS = 200;
+/** How many attempts the timeline shows at first, and how many as soon as the first screen is there. */
+export const FIRST_ATTEMPTS = 60;
+export const NEXT_ATTEMPTS = 200;
 
 const queried = (path: string, given: Readonly<Record<string, string | number | undefined>>): string => {
   const query = new URLSearchParams();

@@ -1,6 +1,6 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ofThread, ofTurn } from "../addresses";
+import { FIRST_ATTEMPTS, NEXT_ATTEMPTS, ofThread, ofTurn } from "../addresses";
 import type { Server, Thread, TimelineAnswer, TurnAnswer } from "../api";
 import { type Asked, useAnswer } from "./ask";
 import { OpenDialog, outcome } from "./dialogs";
@@ -73,6 +73,14 @@ export function App(): VNode {
         : (bars.findLast(({ number }) => number <= near) ?? bars[0]);
     if (found !== undefined) go({ turn: String(found.number), near: undefined }, "replace");
   }, [threadId, place.turn, place.near, bars.length]);
+
+  // The rest of what a person sees at a glance, as soon as the first screen is there.
+  const hasMore = turn.data !== undefined && lastTimeline?.before != null && limit === FIRST_ATTEMPTS;
+  useEffect(() => {
+    if (!hasMore) return;
+    const soon = setTimeout(() => shownAttempts.set(NEXT_ATTEMPTS), 200);
+    return () => clearTimeout(soon);
+  }, [hasMore]);
 
   // What was just resumed is followed, as long as the newest turn is looked at. What was just rewound is left.
   const newest = bars.at(-1)?.number;
