@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 /** Suites that the short lane leaves out: they prove what is shipped, or take minutes. Each of their requirements has another test there. */
 export const LONG_ONLY = [
   ...[
+    "crash/answers-crash",
     "crash/io-faults",
     "crash/long-life",
     "crash/power-loss",
@@ -66,6 +67,7 @@ export const POSTGRES_SUITES = [
 /** They run there only in the long lane, because they take minutes. */
 export const POSTGRES_LONG_SUITES = [
   "concurrency/stale-facts.property",
+  "crash/answers-crash",
   "crash/clock.property",
   "crash/torture-crash",
   "encryption/*",

@@ -132,7 +132,7 @@ export { blameOf, type BlameList, differenceBetween, stateAt, type StateAt, type
 export { reportOf, type ThreadReport, verdictWords } from "./inspection/status";
 export { timelineOf } from "./inspection/timeline";
 export { answersOf, rewindSentence } from "./inspection/answers";
-export { listThreads, type Overview, overview, type ThreadList } from "./inspection/threads";
+export { inbox, listThreads, type Overview, overview, type ThreadList } from "./inspection/threads";
 export type { Sizes, ThreadChannels, TokenTotals } from "./inspection/totals";
 export { type AttemptDetails, type EffectLine, logOf, showTurn, type TurnLogPage } from "./inspection/turns";
 export { drawn } from "./cli/branches";
