@@ -15,7 +15,7 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { isAtBreakpoint, refuseUnasked, withRecordedAnswers } from "./runner/answers";
+import { isAtBreakpoint, refuseUnasked, withItsQuestion, withRecordedAnswers } from "./runner/answers";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -519,7 +519,8 @@ export class GraphRunner<G extends RunnableGraph> {
         "answer on record. Look which question is open, and answer that one";
       internalsOf(this.saver).logger.warn({ threadId }, why);
     }
-    const answers = await withRecordedAnswers(this.saver, threadId, input, found, isRepeated);
+    const answer = withItsQuestion(input, found);
+    const answers = await withRecordedAnswers(this.saver, threadId, answer, found, isRepeated);
     return { input: answers, checkpointId: undefined };
   }
 

@@ -4,8 +4,8 @@ import { GraphRunner } from "../../src/index";
 import { openSaver } from "../support/open-saver";
 
 /**
- * `answers-child.ts <db> <shape> <answers> <kills>`: starts the thread, or resumes it with answers by id (as JSON; `{}`: without), and prints
- * how it stands. Kills itself in the node that gets the so-manieth answer, right after `interrupt()` has returned it; 0: never.
+ * `answers-child.ts <db> <shape> <answers> <kills>`: starts the thread, or resumes it with answers by id (as JSON; `{}`: without; as
+ * `plain`: one without an id), and prints how it stands. Kills itself in the node that gets the so-manieth answer, right after `interrupt()` has returned it; 0: never.
  */
 const [path = "", shape = "", given = "", kills = "0"] = process.argv.slice(2);
 
@@ -58,6 +58,14 @@ const SHAPES = {
       .addEdge("begin", "sub")
       .addEdge("begin", "q")
       .addEdge(["sub", "q"], "end"),
+  "one by one": () =>
+    begun()
+      .addNode("p", asks("p", 3))
+      .addNode("sub", nested)
+      .addNode("end", () => ({ log: ["end"] }))
+      .addEdge("begin", "p")
+      .addEdge("p", "sub")
+      .addEdge("sub", "end"),
   "nested workers": () =>
     begun()
       .addNode("sub", nested)
@@ -70,7 +78,8 @@ void (async () => {
   const saver = openSaver(path, { logger: { debug() {}, info() {}, warn() {}, error() {} } });
   const graph = SHAPES[shape as keyof typeof SHAPES]().compile({ checkpointer: saver });
   const runner = new GraphRunner(graph);
-  const resume = JSON.parse(given) as Record<string, string>;
+  const { plain, ...byId } = JSON.parse(given) as Record<string, string>;
+  const resume = plain ?? byId;
   if ((await runner.status("t")).completed.length === 0) await runner.invoke({}, { threadId: "t" });
   else if (Object.keys(resume).length > 0) await runner.resume({ threadId: "t", command: new Command({ resume }) });
   else await runner.resume({ threadId: "t" });

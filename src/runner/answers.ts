@@ -52,6 +52,17 @@ export function refuseUnasked(
 }
 
 /**
+ * An answer without an id, with the id of the only open question. LangGraph keeps one without an id until the step is finished, and
+ * gives it again to each later question of the step when the run is continued without an answer, or with one by id.
+ */
+export function withItsQuestion(input: unknown, { unfinished, run }: Assessment): unknown {
+  if (!isAnswer(input) || questionIds(input) !== undefined || (run !== undefined && run.answered.length > 0)) return input;
+  const [question, ...others] = unfinished?.questions ?? [];
+  if (question?.id === undefined || others.length > 0) return input;
+  return new Command({ ...input, resume: { [question.id]: input.resume } });
+}
+
+/**
  * Answers that were given by id before a crash, and that no node has used. LangGraph saves them and doesn't read them: its next run
  * asks again.
  *
