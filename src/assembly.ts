@@ -143,7 +143,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
 export function internalsFrom(
   { store, recorder, runs, retention, rewinding, draining }: Assembly,
   { logger, encryption, createId, clock, turns, redact, serde }: ResolvedOptions,
-): Omit<Internals, "readHead"> {
+): Omit<Internals, "readHead" | "asked"> {
   return {
     store,
     logger,

@@ -43,7 +43,7 @@ import type { Page, PageOptions } from "./page";
 import type { Store } from "./store/store";
 import { listThreads, type ThreadSummary } from "./threads";
 import { beginTracing, checkpointAttributes, configAttributes, storeSpan } from "./tracing";
-import { deltaHistoryOf, readListed, readTuple, type TupleParts } from "./tuples";
+import { deltaHistoryOf, readAsked, readListed, readTuple, type TupleParts } from "./tuples";
 import { attachRecorder, type AttachOptions } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
 import type { Draining } from "./turns/draining";
@@ -135,6 +135,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.#seen = parts.seen;
     this.#internals = {
       readHead: (head, wanted) => readListed(this.#tupleParts(), head, wanted),
+      asked: (threadId, sinceSeq) => readAsked(this.#tupleParts(), threadId, sinceSeq),
       ...internalsFrom(parts, options),
     };
     this.#draining = parts.draining;

@@ -15,7 +15,7 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { isAtBreakpoint, refuseUnasked, withItsQuestion, withRecordedAnswers } from "./runner/answers";
+import { isAtBreakpoint, resumption } from "./runner/answers";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -43,7 +43,7 @@ import { warnOfRepeats } from "./runner/repeats";
 import { settledBy, statusOf, type StatusParts } from "./runner/status";
 import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
-import { effectsOfRun, type EffectsOfRun, isResume, repeats, unfinishedOf, unfinishedWork } from "./runner/last-run";
+import { effectsOfRun, type EffectsOfRun, isResume, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import type { BaseTurnSaver } from "./base-saver";
 import { isSaver } from "./known-savers";
 import type { RewindCounts } from "./store/store";
@@ -505,23 +505,17 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.#begunAnew(threadId, found, effects.done, instead);
   }
 
-  /**
-   * Drops an answer to a question that was already answered before a crash: LangGraph would give it to the next question. The
-   * answer on record is used.
-   */
-  async #goesOn({ threadId, config }: RunCall, input: unknown, found: Assessment): Promise<Start> {
-    const isRepeated = repeats(input, found.run?.answered ?? []);
-    if (!isRepeated) refuseUnasked(threadId, input, found, this.#pregel, config);
-    await warnOfRepeats(this.saver, this.#pregel, threadId, this.#options.nodes);
+  async #goesOn({ threadId, config }: RunCall, given: unknown, found: Assessment): Promise<Start> {
+    const { saver } = this;
+    const { input, isRepeated } = await resumption({ saver, graph: this.#pregel, threadId, input: given, found, config });
+    await warnOfRepeats(saver, this.#pregel, threadId, this.#options.nodes);
     if (isRepeated) {
       const why =
         "the question on record was answered before the run stopped, so the answer given now is not used: the run continues with the " +
         "answer on record. Look which question is open, and answer that one";
-      internalsOf(this.saver).logger.warn({ threadId }, why);
+      internalsOf(saver).logger.warn({ threadId }, why);
     }
-    const answer = withItsQuestion(input, found);
-    const answers = await withRecordedAnswers(this.saver, threadId, answer, found, isRepeated);
-    return { input: answers, checkpointId: undefined };
+    return { input, checkpointId: undefined };
   }
 
   async #tellAccepted(threadId: string, { accepted: changes, difference: report, run }: Assessment): Promise<void> {

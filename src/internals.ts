@@ -6,6 +6,7 @@ import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
 import type { CheckpointHead, LastRun, Lease, RecoveryClaim, Store, WantedWrites } from "./store/store";
+import type { Asked } from "./tuples";
 import type { RecordedGraph } from "./turns/attached-graph";
 import type { Hold, Release } from "./turns/run-registry";
 
@@ -54,6 +55,8 @@ export interface Internals {
   rewindToCheckpoint(request: CheckpointRewindRequest, undos: Undos | undefined): Promise<RewindReport>;
   /** Reads a listed checkpoint, or only those of its channels that the head names. Undefined if it was deleted meanwhile. */
   readHead(head: CheckpointHead, wanted: WantedWrites): Promise<CheckpointTuple | undefined>;
+  /** What node tasks asked and were told from a seq on, in all namespaces; oldest first, replaced versions included. */
+  asked(threadId: string, sinceSeq: number): Promise<Asked[]>;
   /** How many rewinds of a thread were started or done for a reason. */
   countRewinds(threadId: string, reason: string): Promise<number>;
 }

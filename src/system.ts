@@ -18,6 +18,9 @@ export function newId(): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }
 
+/** LangGraph's task id for writes that belong to no task: a Command's and, before LangGraph 1.5, an input's delta writes. */
+export const NULL_TASK_ID = "00000000-0000-0000-0000-000000000000";
+
 /**
  * Whether LangGraph derived this task id from a checkpoint. It saves what input and `updateState` write on the parent, under such
  * ids.

@@ -178,6 +178,30 @@ async function channelHistory(
   return { writes, seed: await loaded(serde, values.values(at, seeds, false)[channel]) };
 }
 
+/** What a node task asked, or the answers that it had got by then. */
+export interface Asked {
+  seq: number;
+  ns: string;
+  checkpointId: string;
+  nodeTaskId: string;
+  channel: string;
+  value: unknown;
+}
+
+/** {@link Store.asked}, decoded. */
+export async function readAsked({ store, values, serde }: TupleParts, threadId: string, sinceSeq: number): Promise<Asked[]> {
+  if (serde !== undefined) await serde.settled();
+  return freshly(values, threadId, async (remembered) => {
+    const { writes, ...parts } = await store.asked(threadId, sinceSeq, remembered);
+    const read = writes.map(async (write) => {
+      const { seq, ns, checkpointId } = write;
+      const entries = await loadedWrites(serde, entriesOf(values, threadId, write, parts));
+      return entries.map(([nodeTaskId, channel, value]) => ({ seq, ns, checkpointId, nodeTaskId, channel, value }));
+    });
+    return (await Promise.all(read)).flat();
+  });
+}
+
 /** In the order LangGraph asks of a saver: by task path, task id and index. */
 async function pendingWritesOf({ values, serde }: TupleParts, stored: StoredCheckpoint): Promise<CheckpointPendingWrite[]> {
   return loadedWrites(

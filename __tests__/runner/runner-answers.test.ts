@@ -1,5 +1,6 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner } from "langgraph-checkpoint-turns";
+import { answersGraph, CONTINUED, type Mishap, type Shape } from "../crash/answers-graphs";
 import { openSaver } from "../support/open-saver";
 
 /* LangGraph keeps an answer without an id until its step is finished, and takes it for later questions of the step. A runner doesn't. */
@@ -47,5 +48,86 @@ describe("S4.1 answers without an id", () => {
       expect(values.log).toEqual(questions.map((name, index) => `${name}: answer ${index}`));
     }
     await (saver.close() as unknown);
+  });
+});
+
+/* The whole of it, with kills and in random order, is in `answers-crash.test.ts`. */
+describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
+  /** Calls the thread once after the other: with answers by the text of the question, a plain one, or none. */
+  async function told(shape: Shape, ...calls: [resume: unknown, mishap?: Mishap][]) {
+    const warnings: string[] = [];
+    const warn = (_: unknown, message: string): void => void warnings.push(message);
+    const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, error() {}, warn } });
+    const open: string[][] = [];
+    let log: string[] = [];
+    for (const [resume, mishap] of [[null], ...calls] as typeof calls) {
+      const graph = answersGraph(shape, saver, mishap);
+      const runner = new GraphRunner(graph, CONTINUED);
+      const config = { configurable: { thread_id: "t" } };
+      const state = open.length === 0 ? undefined : await graph.getState(config);
+      const asked = (state?.tasks ?? []).flatMap(({ interrupts }) => interrupts);
+      const byId = (answers: object): object =>
+        Object.fromEntries(
+          Object.entries(answers).map(([question, answer]) => [asked.find(({ value }) => value === question)?.id, answer]),
+        );
+      const command = new Command({ resume: typeof resume === "object" && resume !== null ? byId(resume) : resume });
+      const run =
+        open.length === 0
+          ? runner.invoke({}, { threadId: "t" })
+          : runner.resume({ threadId: "t", ...(resume !== null && { command }) });
+      await run.catch((error: unknown) => {
+        if ((error as Error).message !== "on purpose") throw error;
+      });
+      open.push((await runner.status("t")).waiting.map(({ value }) => String(value)).sort());
+      log = ((await graph.getState(config)).values as { log?: string[] }).log ?? [];
+    }
+    await (saver.close() as unknown);
+    return { open, log: [...new Set(log)].sort(), warnings };
+  }
+  const fails = (question: string, when: Mishap["when"] = "after"): Mishap => ({ question, when, how: "throw", waitMs: 50 });
+
+  test("S4.1 an answer that its node has used isn't given to the node's next question", async () => {
+    const { open, log } = await told(
+      "parallel",
+      [{ "p0-0": "first", "q0-0": "to q" }, fails("q0-0", "before")],
+      [null],
+      [{ "p0-1": "second" }],
+    );
+    expect(open).toEqual([["p0-0", "q0-0"], ["p0-1"], ["p0-1"], []]);
+    expect(log).toEqual(["end", "p0-0=first", "p0-1=second", "q0-0=to q"]);
+  });
+
+  test.each(["nested", "nested side by side", "deep"] as const)(
+    "S4.1 an answer isn't lost because a graph beside it has asked since: %s",
+    async (shape) => {
+      const { open, log } = await told(shape, [{ "x0-0": "to x", "q0-0": "to q" }, fails("q0-0", "before")], [null]);
+      expect(open[2]).toEqual(shape === "nested" ? ["y0-0"] : ["x0-1", "y0-0"]);
+      expect(log).toContain("q0-0=to q");
+    },
+  );
+
+  test("S4.1 an answer without an id goes to the question that is shown, and not to that of a node that failed", async () => {
+    const { open, log } = await told("parallel", [{ "p0-0": "first" }, fails("p0-0")], ["plain"], [{ "p0-1": "second" }]);
+    expect(open).toEqual([["p0-0", "q0-0"], ["q0-0"], ["p0-1"], []]);
+    expect(log).toEqual(["end", "p0-0=first", "p0-1=second", "q0-0=plain"]);
+  });
+
+  test("S4.1 an answer without an id goes to all open questions, and to none that comes later", async () => {
+    const { open, log } = await told("parallel", ["plain"], [null], [{ "p0-1": "second" }]);
+    expect(open).toEqual([["p0-0", "q0-0"], ["p0-1"], ["p0-1"], []]);
+    expect(log).toEqual(["end", "p0-0=plain", "p0-1=second", "q0-0=plain"]);
+  });
+
+  test("S4.1 of a Command that answers a question once more, its other answers are used", async () => {
+    const again = { "p0-0": "again", "q0-0": "to q" };
+    const { open, log, warnings } = await told(
+      "parallel",
+      [{ "p0-0": "first" }, fails("p0-0", "before")],
+      [again],
+      [{ "p0-1": "second" }],
+    );
+    expect(open).toEqual([["p0-0", "q0-0"], ["q0-0"], ["p0-1"], []]);
+    expect(log).toEqual(["end", "p0-0=first", "p0-1=second", "q0-0=to q"]);
+    expect(warnings).toEqual([expect.stringContaining("the answer given now is not used")]);
   });
 });

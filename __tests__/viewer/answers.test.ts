@@ -257,6 +257,14 @@ test("S10.1 S10.2 a thread that needs somebody comes first, no matter how many w
     cursor = page.cursor;
   }
   expect([ids.length, new Set(ids).size, ids[0], ids.at(-1)]).toEqual([212, 212, "asks", "answered"]);
+  // The last thread of a page gets its answer before somebody asks for the next page.
+  for (const threadId of ["asks too", "asks last"]) await run(threadId, true);
+  const first = await listThreads(saver, { needyFirst: true, limit: 1 });
+  expect(first.threads[0]?.threadId).toBe("asks last");
+  await graph.invoke(new Command({ resume: "yes" }), { configurable: { thread_id: "asks last" } });
+  const next = await listThreads(saver, { needyFirst: true, limit: 2, cursor: first.cursor ?? "" });
+  expect(next.threads.map(({ threadId }) => threadId)).toEqual(["asks too", "asks"]);
+  await expect(listThreads(saver, { needyFirst: true, cursor: "asks" })).rejects.toThrow("Start again without a cursor");
   await (saver.close() as unknown);
 });
 

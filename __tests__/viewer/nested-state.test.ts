@@ -119,3 +119,28 @@ test("S10.1 a nested graph that has saved no checkpoint has the state of the out
   expect((await branchesOf(saver, "t")).checkpoints[0]).not.toHaveProperty("inside");
   await (saver.close() as unknown);
 });
+
+test("S10.1 the checkpoint that a turn names is shown, even if the turn's task is named after it", async () => {
+  const { saver, of } = await researched();
+  const graph = new StateGraph(Outer)
+    .addNode("plan", () => ({ topics: ["wind"] }))
+    .addNode("write", ({ topics }) => ({ topics: [...topics, "written"] }))
+    .addEdge(START, "plan")
+    .addEdge("plan", "write")
+    .addEdge("write", END)
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  const config = { configurable: { thread_id: "fork" } };
+  await graph.invoke({}, config);
+  // A time travel: LangGraph saves the old state once more, as a fork.
+  for await (const { next, config: at } of graph.getStateHistory(config)) if (next[0] === "write") await graph.invoke(null, at);
+  const [first, own] = (await saver.turns.tasks("fork")).map(({ taskId }) => taskId);
+  const { attempts } = await logOf(saver, "fork");
+  const { checkpointId } = await showTurn(saver, "fork", String(attempts[0]?.number));
+  expect(checkpointId).toBe(own);
+  expect((await stateAt(saver, "fork", String(own))).state["topics"]).toEqual(["wind"]);
+  // No node starts from an input. So its id means the task, and shows how that ended.
+  expect((await stateAt(saver, "fork", String(first))).state["topics"]).toEqual(["wind", "written"]);
+  expect(of("plan")).toHaveLength(1);
+  await (saver.close() as unknown);
+});

@@ -137,7 +137,7 @@ const HEADS = 64;
 
 /**
  * The checkpoint that a text names. A checkpoint's id or its beginning, or a name that was given to it. A task: how the thread was
- * when the task finished. A turn: what a Thought started from, or the first checkpoint that has an Action's output. A number that
+ * when the task finished, unless it is named after a checkpoint that nodes started from. A turn: what a Thought started from, or the first checkpoint that has an Action's output. A number that
  * no turn has: the checkpoint with it. Without a text, the newest.
  *
  * @param graphs `all`: also checkpoints of nested graphs, and for a turn those of its own graph
@@ -157,6 +157,9 @@ export async function checkpointNamed(
     throw noCheckpoint(threadId, "no checkpoint yet");
   }
   const task = (await saver.turns.tasks(threadId)).find(({ taskId }) => taskId === text);
+  // A task without an id of its own has that of its first checkpoint. No node starts from an input, but nodes start from a fork.
+  const start = task && (await headWithId(saver, threadId, text, ""));
+  if (start !== undefined && start.source !== "input") return start;
   if (task !== undefined) {
     const found = await headUpTo(saver, threadId, task.endSeq, "");
     if (found !== undefined) return found;

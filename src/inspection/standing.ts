@@ -4,6 +4,7 @@ import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
+import { isAnswered } from "../runner/last-run";
 import { isLost } from "../runner/run-nodes";
 import { settledBy } from "../runner/status";
 import type { SettledBy } from "../runner/thread-status";
@@ -211,7 +212,6 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   );
   const done = new Set(results.map(({ nodeTaskId }) => nodeTaskId));
   const run = pendingWrites.some(([, channel]) => channel === RESUME) ? await store.lastRun(threadId) : undefined;
-  const answered = new Set(run?.answered.map(({ id }) => id));
   const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
   const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(special.map(([taskId]) => taskId))]);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
@@ -220,7 +220,7 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const failed = special.filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)));
   const hasEnded = new Set(failed.map(([taskId]) => taskId));
   const questions = special
-    .filter(([taskId, channel]) => channel === INTERRUPT && !hasEnded.has(taskId) && !answered.has(NULL_TASK))
+    .filter(([taskId, channel]) => channel === INTERRUPT && !hasEnded.has(taskId))
     .flatMap(([nodeTaskId, , value]) =>
       [value].flat(2).map((asked): OpenQuestion => {
         const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
@@ -235,7 +235,7 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
         };
       }),
     )
-    .filter(({ id }) => id === null || !answered.has(id));
+    .filter((question) => run === undefined || !isAnswered(run, question));
   const failures = failed.map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
@@ -244,9 +244,6 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
 
 /** Whether a node task with an error failed in its newest attempt, too. That one may be running, or have asked a question. */
 const hasFailed = (newest: TurnRow | undefined): boolean => newest === undefined || newest.status === "error";
-
-/** The task id of writes that belong to no task: an answer without a question's id. */
-const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 
 export function errorOf(error: unknown): NodeFailure["error"] {
   const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };

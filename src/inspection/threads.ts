@@ -92,14 +92,20 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   const known = await everywhere(saver);
   const byOrder = inOrder(wanted, sort);
   const needy = needyFirst ? await needyOf(saver, byOrder, known) : new Set<string>();
+  const placeOf = (thread: ThreadActivity): Place => [needy.has(thread.threadId), ORDER[sort](thread), thread.threadId];
+  const last = byOrder.find(({ threadId }) => threadId === cursor);
+  if (cursor !== undefined && !needyFirst && last === undefined) throw noCursor(cursor);
+  // A thread that was answered meanwhile is no longer among those that need somebody. So their pages tell the place, not the thread.
+  const behind = cursor !== undefined && needyFirst ? placeIn(cursor) : last && placeOf(last);
   const sorted = [true, false].flatMap((first) => byOrder.filter(({ threadId }) => needy.has(threadId) === first));
-  const last = sorted.findIndex(({ threadId }) => threadId === cursor);
-  if (cursor !== undefined && last === -1) throw noCursor(cursor);
+  const cursorOf = (thread: ThreadActivity): string => (needyFirst ? JSON.stringify(placeOf(thread)) : thread.threadId);
   const threads: ThreadLine[] = [];
-  for (const thread of sorted.slice(last + 1)) {
+  let shown: ThreadActivity | undefined;
+  for (const thread of sorted.filter((one) => behind === undefined || comesBefore(behind, placeOf(one)))) {
     const { state, inFlight, failures, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
     if (states !== undefined && !states.includes(state)) continue;
-    if (threads.length === limit) return { threads, total: all.length, cursor: threads.at(-1)?.threadId ?? null };
+    if (threads.length === limit) return { threads, total: all.length, cursor: shown === undefined ? null : cursorOf(shown) };
+    shown = thread;
     const { threadId, createdAt, lastAt, checkpoints, turns, effects } = thread;
     const nodes = { inFlight: inFlight.map(({ node }) => node), failed: failures.map(({ node }) => node) };
     const counts = { checkpoints, turns, effects, waiting: questions.length, inDoubt: inDoubt.length };
@@ -136,7 +142,7 @@ const MOST_NEEDY = 200;
 
 function noCursor(cursor: string): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
-    problem: `The list has no thread ${describe(cursor)} any more.`,
+    problem: `The list has no place ${describe(cursor)} any more.`,
     remedy: "Start again without a cursor.",
     data: { threadId: cursor },
   });
@@ -152,11 +158,27 @@ async function activityOf(saver: BaseTurnSaver): Promise<ThreadActivity[]> {
 
 function inOrder(threads: readonly ThreadActivity[], sort: ThreadSort): ThreadActivity[] {
   const by = ORDER[sort];
-  return threads.toSorted((left, right) => {
-    const [first, second] = [by(left), by(right)];
-    if (first === second) return left.threadId < right.threadId ? -1 : 1;
-    return first > second ? -1 : 1;
-  });
+  return threads.toSorted((left, right) =>
+    comesBefore([true, by(left), left.threadId], [true, by(right), right.threadId]) ? -1 : 1,
+  );
+}
+
+/** What a thread's place in a list depends on: whether it needs somebody, what {@link ORDER} says of it, and its id. */
+type Place = readonly [isNeedy: boolean, order: string | number, threadId: string];
+
+function comesBefore(left: Place, right: Place): boolean {
+  if (left[0] !== right[0]) return left[0];
+  return left[1] === right[1] ? left[2] < right[2] : left[1] > right[1];
+}
+
+function placeIn(cursor: string): Place {
+  try {
+    const place: unknown = JSON.parse(cursor);
+    if (Array.isArray(place) && place.length === 3) return place as unknown as Place;
+  } catch {
+    // It's none of this list.
+  }
+  throw noCursor(cursor);
 }
 
 export interface Overview {

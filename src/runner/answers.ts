@@ -1,98 +1,185 @@
 import { Command } from "@langchain/langgraph";
-import { RESUME } from "@langchain/langgraph-checkpoint";
+import { INTERRUPT, RESUME } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "../errors";
+import { internalsOf } from "../internals";
 import type { TurnSaver } from "../saver";
+import type { LastRun } from "../store/store";
+import type { Asked } from "../tuples";
 import type { PregelLike } from "../turns/attached-graph";
 import type { Assessment } from "./assess";
-import { isAnswer, type Question, questionIds } from "./last-run";
+import { answerTo, isAnswer, isAnswered, type Question, questionIds } from "./last-run";
+
+/** What LangGraph is called with to continue a thread. */
+export interface Resumption {
+  input: unknown;
+  /** Whether an answer given now isn't used, because its question had one before the run stopped. */
+  isRepeated: boolean;
+}
+
+interface ResumeParts {
+  saver: TurnSaver;
+  graph: PregelLike;
+  threadId: string;
+  /** What the caller continues with: a Command that answers, or nothing. */
+  input: unknown;
+  found: Assessment;
+  /** The call's LangGraph config. */
+  config: Readonly<Record<string, unknown>>;
+}
 
 /**
- * Refuses an answer to a question that isn't open: LangGraph would keep it and give it to the next question. At a breakpoint
- * LangGraph takes a Command for "continue", so it passes there.
+ * The answers that a run continues with, by the ids of their questions: those given now, and those on record that no node has used.
  *
- * @param config the call's LangGraph config
- * @throws {TurnsError} UNKNOWN_INTERRUPT naming the open questions and the call that answers them
+ * - LangGraph saves answers by id and doesn't read them: its next run asks again.
+ * - It gives the answer to a node's first question to the later ones, too. So an answer that its node has isn't given again.
+ * - It keeps an answer without an id until the step is finished, and gives it to each later question. So it gets ids here.
+ *
+ * @throws {TurnsError} UNKNOWN_INTERRUPT for an answer to a question that isn't open: LangGraph would keep it and give it to the next
+ *   question. At a breakpoint LangGraph takes a Command for "continue", so it passes there
  */
-export function refuseUnasked(
+export async function resumption(parts: ResumeParts): Promise<Resumption> {
+  const { saver, threadId, input, found } = parts;
+  const fates = await fatesOf(saver, threadId, found.run);
+  const recorded = await recordedAnswers(saver, threadId, fates);
+  const { given, isRepeated } = isAnswer(input) ? newAnswers(parts, input, fates) : { given: undefined, isRepeated: false };
+  // Without ids: at a breakpoint, or to questions of an older LangGraph.
+  if (given === AS_IT_IS) return { input, isRepeated };
+  if (given === undefined && Object.keys(recorded).length === 0) return { input: isRepeated ? null : input, isRepeated };
+  const command = isAnswer(input) && given !== undefined ? input : undefined;
+  return { input: new Command({ ...command, resume: { ...given, ...recorded } }), isRepeated };
+}
+
+const AS_IT_IS = Symbol("as it is");
+
+/** The answers of a Command to open questions, by id; undefined if there are none. */
+function newAnswers(
+  { threadId, graph, config, found }: ResumeParts,
+  command: { resume: unknown },
+  fates: ReadonlyMap<string, Fate>,
+): { given: Readonly<Record<string, unknown>> | undefined | typeof AS_IT_IS; isRepeated: boolean } {
+  const { run, unfinished, nodes } = found;
+  // What a node asked that was removed from the graph isn't known.
+  if (unfinished !== undefined && unfinished.questions === undefined) return { given: AS_IT_IS, isRepeated: false };
+  const isAtBreakpoints = unfinished !== undefined && hasBreakpoints(graph, config);
+  const hasStopped = nodes.inFlight.length > 0;
+  const ids = questionIds(command);
+  if (ids === undefined) {
+    const open = openQuestions(found);
+    const toAll = open.map(({ id = "" }): [string, unknown] => [id, command.resume]);
+    if (open.length > 0 && toAll.every(([id]) => id !== "")) return { given: Object.fromEntries(toAll), isRepeated: false };
+    const isOnRecord = [...fates.values()].includes("answered") || (hasStopped && (run?.answers.size ?? 0) > 0);
+    if (open.length === 0 && isOnRecord) return { given: undefined, isRepeated: true };
+    if (open.length > 0 || isAtBreakpoints) return { given: AS_IT_IS, isRepeated: false };
+    throw unknownInterrupt(threadId, found, []);
+  }
+  const unanswered = unansweredQuestions(found).map(({ id }) => id);
+  const isOpen = (id: string): boolean => {
+    const fate = fates.get(id);
+    // A question of an older LangGraph has no id, so any answer may be for it.
+    return fate === undefined ? unanswered.includes(id) || unanswered.includes(undefined) : fate === "open";
+  };
+  const others = ids.filter((id) => !isOpen(id));
+  // After a crash, the caller may repeat what it called.
+  const unknown = others.filter((id) => fates.get(id) !== "answered" && !(hasStopped && run?.answers.has(id) === true));
+  if (unknown.length > 0) {
+    if (unanswered.length === 0 && isAtBreakpoints) return { given: AS_IT_IS, isRepeated: false };
+    throw unknownInterrupt(threadId, found, unknown, ids.length);
+  }
+  const given = Object.entries(command.resume as object).filter(([id]) => isOpen(id));
+  return { given: given.length === 0 ? undefined : Object.fromEntries(given), isRepeated: others.length > 0 };
+}
+
+/** The questions that a person can answer now: not those of a node that failed, which runs again first. */
+export function openQuestions(found: Pick<Assessment, "run" | "unfinished" | "nodes">): Question[] {
+  const failed = new Set(found.nodes.failed.map(({ nodeTaskId }) => nodeTaskId));
+  return unansweredQuestions(found).filter(({ nodeTaskId }) => !failed.has(nodeTaskId));
+}
+
+function unansweredQuestions({ run, unfinished }: Pick<Assessment, "run" | "unfinished">): Question[] {
+  return (unfinished?.questions ?? []).filter((question) => run === undefined || !isAnswered(run, question));
+}
+
+/**
+ * What became of a question. `answered`: its answer is on record, and its node hasn't got it yet. `over`: its node has the answer, or
+ * has asked something else since.
+ */
+type Fate = "open" | "answered" | "over";
+
+/** Of each question of the run, by its id. Empty if no answer is on record that a node may not have used. */
+async function fatesOf(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<ReadonlyMap<string, Fate>> {
+  const since = Math.min(...(run?.asked.values() ?? []));
+  if (run === undefined || ![...run.answers.values()].some((seq) => seq > since)) return new Map();
+  const tasks = new Map<string, Asked[]>();
+  const asking = new Map<string, readonly Asked[]>();
+  for (const write of await internalsOf(saver).asked(threadId, run.sinceSeq)) {
+    const place = JSON.stringify([write.ns, write.checkpointId, write.nodeTaskId]);
+    const task = tasks.get(place) ?? [];
+    tasks.set(place, task);
+    task.push(write);
+    // The node that asks saves its question first. Then the nodes around it save it, too.
+    for (const id of idsIn(write)) if (!asking.has(id)) asking.set(id, task);
+  }
+  return new Map([...asking].map(([id, task]) => [id, fateOf(id, task, answerTo(run, id) ?? 0)]));
+}
+
+/**
+ * @param task what the node task saved that asked, oldest first
+ * @param answered the seq of the newest answer that may be for the question
+ */
+function fateOf(id: string, task: readonly Asked[], answered: number): Fate {
+  const asked = task.findLast((write) => idsIn(write).length > 0);
+  if (asked === undefined || !idsIn(asked).includes(id)) return "over";
+  // A question is saved together with the answers that its task has got so far.
+  const answers = task.filter(({ channel }) => channel === RESUME);
+  const before = answers.findLast(({ seq }) => seq <= asked.seq + 1);
+  if (countOf(answers.at(-1)) > countOf(before)) return "over";
+  return answered > asked.seq ? "answered" : "open";
+}
+
+/** The ids of the questions in a write. */
+function idsIn({ channel, value }: Asked): string[] {
+  if (channel !== INTERRUPT) return [];
+  return [value].flat(2).flatMap((question) => (question as { id?: string } | null)?.id ?? []);
+}
+
+const countOf = (answers: Asked | undefined): number => (answers === undefined ? 0 : [answers.value].flat().length);
+
+/** The answers by id that no node has used, by the ids of their questions. */
+async function recordedAnswers(
+  saver: TurnSaver,
   threadId: string,
-  input: unknown,
-  { unfinished, run }: Assessment,
-  graph: PregelLike,
-  config: Readonly<Record<string, unknown>>,
-): void {
-  // After a crash in an answered node, the outermost graph may not know yet what is asked inside it.
-  if (!isAnswer(input) || (run !== undefined && run.answered.length > 0)) return;
-  const questions = unfinished === undefined ? [] : unfinished.questions;
-  if (questions === undefined) return;
+  fates: ReadonlyMap<string, Fate>,
+): Promise<Readonly<Record<string, unknown>>> {
+  if (![...fates.values()].includes("answered")) return {};
+  const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
+  const saved = (tuple?.pendingWrites ?? []).filter(([id, channel]) => channel === RESUME && fates.get(id) === "answered");
+  // LangGraph adds an answer to those before it.
+  return Object.fromEntries(saved.map(([id, , value]) => [id, [value].flat().at(-1)]));
+}
+
+/** @param unknown the ids of questions that aren't open, of `answers` answers; none for an answer without an id */
+function unknownInterrupt(threadId: string, found: Assessment, unknown: readonly string[], answers = 0): TurnsError {
+  const { unfinished } = found;
+  const open = openQuestions(found);
   const thread = JSON.stringify(threadId);
-  const waiting = questions.map(({ id, node }) => ({ id, node }));
-  if (questions.length === 0) {
-    if (unfinished !== undefined && hasBreakpoints(graph, config)) return;
+  const data = { threadId, waiting: open.map(({ id, node }) => ({ id, node })), unknown };
+  if (open.length === 0) {
     const at = unfinished?.nodes.map((name) => JSON.stringify(name)).join(", ") ?? "";
-    throw new TurnsError("UNKNOWN_INTERRUPT", {
+    return new TurnsError("UNKNOWN_INTERRUPT", {
       problem: `Thread ${describe(threadId)} waits for no answer: ${unfinished === undefined ? "it is finished" : `it stopped${at === "" ? "" : ` at ${at}`} without a question`}.`,
       remedy:
         unfinished === undefined
           ? `For new input call await runner.invoke(input, { threadId: ${thread} }). Nothing was changed.`
           : `Continue it without an answer: await runner.resume({ threadId: ${thread} }). Nothing was changed.`,
-      data: { threadId, waiting, unknown: questionIds(input) ?? [] },
+      data,
     });
   }
-  const known = new Set(questions.map(({ id }) => id));
-  const unknown = (questionIds(input) ?? []).filter((id) => !known.has(id));
-  // A question of an older LangGraph has no id, so any answer may be for it.
-  if (unknown.length === 0 || known.has(undefined)) return;
-  const answered = questionIds(input)?.length ?? 0;
-  const more = answered > questions.length ? ` These are ${answered} answers, and ${questions.length} waiting.` : "";
-  throw new TurnsError("UNKNOWN_INTERRUPT", {
+  const more = answers > open.length ? ` These are ${answers} answers, and ${open.length} waiting.` : "";
+  return new TurnsError("UNKNOWN_INTERRUPT", {
     problem: `Thread ${describe(threadId)} has no open question ${unknown.map((id) => JSON.stringify(id)).join(", ")}.${more}`,
-    remedy: `Waiting: ${questions.map(told).join(", ")}. Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: { ${answersTo(questions)} } }) }). Nothing was changed.`,
-    data: { threadId, waiting, unknown },
+    remedy: `Waiting: ${open.map(told).join(", ")}. Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: { ${answersTo(open)} } }) }). Nothing was changed.`,
+    data,
   });
-}
-
-/**
- * An answer without an id, with the id of the only open question. LangGraph keeps one without an id until the step is finished, and
- * gives it again to each later question of the step when the run is continued without an answer, or with one by id.
- */
-export function withItsQuestion(input: unknown, { unfinished, run }: Assessment): unknown {
-  if (!isAnswer(input) || questionIds(input) !== undefined || (run !== undefined && run.answered.length > 0)) return input;
-  const [question, ...others] = unfinished?.questions ?? [];
-  if (question?.id === undefined || others.length > 0) return input;
-  return new Command({ ...input, resume: { [question.id]: input.resume } });
-}
-
-/**
- * Answers that were given by id before a crash, and that no node has used. LangGraph saves them and doesn't read them: its next run
- * asks again.
- *
- * @returns by the ids of their questions; empty if there are none
- */
-async function recordedAnswers(saver: TurnSaver, threadId: string, { run }: Assessment): Promise<Record<string, unknown>> {
-  const ids = (run?.answered ?? []).filter(({ id, isUsed }) => !id.includes("-") && !isUsed).map(({ id }) => id);
-  if (ids.length === 0) return {};
-  const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
-  const saved = (tuple?.pendingWrites ?? []).filter(([id, channel]) => channel === RESUME && ids.includes(id));
-  // LangGraph adds an answer to those before it.
-  return Object.fromEntries(saved.map(([id, , value]) => [id, Array.isArray(value) ? (value.at(-1) as unknown) : value]));
-}
-
-/**
- * What LangGraph is called with: answers on record, and those of a Command to other questions.
- *
- * @param isRepeated whether the Command answers a question a second time
- */
-export async function withRecordedAnswers(
-  saver: TurnSaver,
-  threadId: string,
-  input: unknown,
-  found: Assessment,
-  isRepeated: boolean,
-): Promise<unknown> {
-  const recorded = await recordedAnswers(saver, threadId, found);
-  if (Object.keys(recorded).length === 0) return isRepeated ? null : input;
-  const given = isAnswer(input) && questionIds(input) !== undefined ? input : undefined;
-  return new Command({ ...given, resume: { ...(given?.resume as object), ...recorded } });
 }
 
 const told = ({ node, id }: Question): string => `${JSON.stringify(node)} (interrupt ${id ?? "without id"})`;

@@ -4,6 +4,7 @@ import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
+import { NULL_TASK_ID } from "../system";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
 
@@ -180,16 +181,23 @@ export function isAnswer(input: unknown): input is { resume: unknown } {
   return name === "Command" && resume !== undefined && resume !== null;
 }
 
+/** The seq of the newest answer that may be for a question: one with its id, or one without an id. */
+export function answerTo({ answers }: Pick<LastRun, "answers">, id: string | null | undefined): number | undefined {
+  const seqs = [id ?? "", NULL_TASK_ID].flatMap((one) => answers.get(one) ?? []);
+  return seqs.length === 0 ? undefined : Math.max(...seqs);
+}
+
 /**
- * Whether a Command answers a question a second time.
+ * Whether an answer came after a question of the outermost graph.
  *
- * @param answered {@link LastRun.answered}
+ * @param question its id, if LangGraph has given it one, and the node task that asked it or has the one in it that did
  */
-export function repeats(input: unknown, answered: LastRun["answered"]): boolean {
-  if (answered.length === 0 || !isAnswer(input)) return false;
-  const ids = questionIds(input);
-  // Nobody knows which question an answer without an id was given to.
-  return ids === undefined || answered.some(({ id }) => ids.includes(id) || id.includes("-"));
+export function isAnswered(
+  run: Pick<LastRun, "answers" | "asked">,
+  { id, nodeTaskId }: { id: string | null | undefined; nodeTaskId: string },
+): boolean {
+  const since = run.asked.get(nodeTaskId);
+  return since !== undefined && (answerTo(run, id) ?? -1) > since;
 }
 
 /**

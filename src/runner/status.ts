@@ -1,13 +1,12 @@
 import type { Effect } from "../effects/types";
 import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
-import type { LastRun } from "../store/store";
 import type { Turn } from "../turns/turn";
 import { printing } from "../wording";
+import { openQuestions } from "./answers";
 import { assess, type Assessment, type AssessParts } from "./assess";
-import type { Question } from "./last-run";
 import { decided, type Policies, obstacleInWords } from "./restart";
-import { outcomeOf, type RunNodes } from "./run-nodes";
+import { outcomeOf } from "./run-nodes";
 import { type SettledBy, statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
 
 export interface StatusParts extends AssessParts {
@@ -39,7 +38,7 @@ export async function statusOf(parts: StatusParts, threadId: string, known?: Ass
     failed,
     inFlight,
     next: unfinished?.nodes ?? [],
-    waiting: await waitingIn(saver, nodes, run, unfinished?.questions ?? []),
+    waiting: await waitingIn(saver, found),
     resumable: onResume === "continue",
     onResume,
     reason,
@@ -86,30 +85,19 @@ export function settledBy(
 }
 
 /** The open questions, each with the innermost node that asks, if turns tell it. */
-async function waitingIn(
-  saver: TurnSaver,
-  { failed, inFlight, waitingTurns }: RunNodes,
-  run: LastRun | undefined,
-  questions: readonly Question[],
-): Promise<WaitingInterrupt[]> {
+async function waitingIn(saver: TurnSaver, found: Assessment): Promise<WaitingInterrupt[]> {
+  const questions = openQuestions(found);
   if (questions.length === 0) return [];
+  const { nodes, run } = found;
   const asking = new Map<string, Turn>();
-  for (const turn of [...waitingTurns].sort((left, right) => left.nodeNs.length - right.nodeNs.length)) {
+  for (const turn of [...nodes.waitingTurns].sort((left, right) => left.nodeNs.length - right.nodeNs.length)) {
     for (const id of await askedIn(saver, turn)) asking.set(id, turn);
   }
-  const answered = run?.answered ?? [];
-  // A node that failed has its answer, and so does one that was running, if it got one.
-  const isOver = ({ id, nodeTaskId }: Question): boolean =>
-    answered.some((one) => one.id === id) ||
-    failed.some((one) => one.nodeTaskId === nodeTaskId) ||
-    (answered.length > 0 && inFlight.some((one) => one.nodeTaskId === nodeTaskId));
-  return questions.flatMap((question): WaitingInterrupt[] => {
-    if (isOver(question)) return [];
-    const { id, value, node, nodeTaskId } = question;
+  return questions.map(({ id, value, node, nodeTaskId }): WaitingInterrupt => {
     const turn = id === undefined ? undefined : asking.get(id);
-    if (turn === undefined) return [{ id, value, nodeName: node, path: node, checkpointNs: "", nodeTaskId, taskId: run?.taskId }];
+    if (turn === undefined) return { id, value, nodeName: node, path: node, checkpointNs: "", nodeTaskId, taskId: run?.taskId };
     const { path, taskId, ...asked } = outcomeOf(turn);
-    return [{ id, value, nodeName: asked.nodeName, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId }];
+    return { id, value, nodeName: asked.nodeName, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId };
   });
 }
 

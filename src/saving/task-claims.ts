@@ -1,10 +1,8 @@
 import { type CheckpointMetadata, type PendingWrite, RESUME } from "@langchain/langgraph-checkpoint";
 import type { TaskNames } from "../run-config";
 import type { TaskClaim } from "../store/store";
-import { isDerivedId } from "../system";
+import { isDerivedId, NULL_TASK_ID } from "../system";
 
-/** The task id under which LangGraph saves a Command's writes and, before 1.5, an input's delta writes. */
-const NULL_TASK_ID = "00000000-0000-0000-0000-000000000000";
 /** Prefix of the task paths of an `updateState`'s updates, from LangGraph 1.5 on. */
 const UPDATE_PATH = "~__interrupt__, ";
 /** Prefix of the task path of a node's task. */

@@ -4,6 +4,7 @@ import type { CommitQueue, Operation } from "./commit-queue";
 import { isWithin, namespaceAbove } from "./namespaces";
 import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "./ops/read-checkpoints";
 import { lastRun } from "./ops/last-run";
+import { questionsAsked } from "./ops/questions-asked";
 import { putCheckpoint } from "./ops/put-checkpoint";
 import { deltaHistory } from "./ops/delta";
 import { effectProbe, effectRecord } from "./ops/effect-record";
@@ -92,6 +93,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     putWrites: save(putWrites, "writes", hasParts),
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),
+    asked: read(questionsAsked),
     listCheckpoints: read(listCheckpoints),
     placeOf: read(placeOf),
     hydrate: read(hydrate),

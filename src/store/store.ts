@@ -405,11 +405,10 @@ export interface LastRun {
   branch: readonly string[];
   /** Its updates and forks, newest first. `behind`: how many ids of `branch` are at least as new. */
   changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
-  /**
-   * Answers at the newest checkpoint that nothing followed yet. By the id of their question, or `NO_NODE` for an answer without
-   * one. `isUsed`: a nested node has asked since, so it may have this answer.
-   */
-  answered: readonly { id: string; isUsed: boolean }[];
+  /** The answers saved at the newest checkpoint, as seqs: by the id of their question, or `NULL_TASK_ID` for an answer without one. */
+  answers: ReadonlyMap<string, number>;
+  /** The node tasks of the newest checkpoint that have asked and have no result, each with the seq of its newest question. */
+  asked: ReadonlyMap<string, number>;
   /**
    * CHECKPOINT_CORRUPTED if its checkpoints aren't what was saved. Then the other fields serve only to start again from scratch.
    */
@@ -680,6 +679,11 @@ export interface DeltaHistory extends ReadParts {
   seeds: ReadonlyMap<string, StoredValue>;
 }
 
+/** See {@link Store.asked}. */
+export interface AskedWrites extends ReadParts {
+  writes: readonly (StoredWrites & { seq: number; ns: string; checkpointId: string })[];
+}
+
 /** A turn with all that its state is made of. */
 export interface LoggedTurn {
   turn: TurnRow;
@@ -765,6 +769,8 @@ export interface Store {
   ): Awaitable<StoredCheckpoint | undefined>;
   /** The run of the newest checkpoint; undefined if there is neither a checkpoint nor a task. */
   lastRun(threadId: string): Awaitable<LastRun | undefined>;
+  /** All versions, from a seq on, of what node tasks asked and of the answers that they had got; oldest first. */
+  asked(threadId: string, sinceSeq: number, remembered: Remembered): Awaitable<AskedWrites>;
   /** One page, newest first. */
   listCheckpoints(query: CheckpointQuery): Awaitable<readonly ListedHead[]>;
   /**

@@ -1,3 +1,4 @@
+import { NULL_TASK_ID } from "../system";
 import { isWithin, namespaceAbove } from "../store/namespaces";
 import { type NodeTaskInfo, startsFrom } from "./node-task";
 import {
@@ -49,9 +50,6 @@ const GRAPHS = 1_024;
 const CHECKPOINTS = 4;
 /** How many macrotasks without a save in progress a node waits for its checkpoint. */
 const IDLE_TURNS = 2;
-
-/** LangGraph's task id for writes that belong to no task. */
-const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 
 interface Place {
   threadId: string;
@@ -233,7 +231,7 @@ function keyOf(threadId: string, ns: string): string {
 
 /** Regular writes of LangGraph's null task are a Command's update. */
 function isCommand(taskId: string, channel: string): boolean {
-  return taskId === NULL_TASK && !Object.hasOwn(WRITES_IDX_MAP, channel);
+  return taskId === NULL_TASK_ID && !Object.hasOwn(WRITES_IDX_MAP, channel);
 }
 
 /** A promise of the next checkpoint. */

@@ -1,4 +1,5 @@
 import { TurnsError } from "../../errors";
+import { NULL_TASK_ID } from "../../system";
 import { corrupted } from "../refusals";
 import { textFor } from "../dialect";
 import type { Program } from "../program";
@@ -9,7 +10,6 @@ import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { LATEST } from "./read-checkpoints";
-import { NO_NODE } from "./rewinds";
 import { lastRunTask } from "./tasks";
 import { countedThread } from "./thread-rows";
 
@@ -58,18 +58,21 @@ interface BranchRow {
 }
 
 /**
- * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved
- * again, after the answers that it has got. Answers from outside have no task path; what a task was told is saved with its
- * question or result. They have the id of their interrupt, or of no node. (Before LangGraph 1.5 no write has a task path.)
+ * LangGraph's indices: `__interrupt__` -3, `__resume__` -4. A node task saves its question again each time it asks. Answers from
+ * outside have the id of their question, or of no node, and no task path. What a task was told is saved under its own id. (Before
+ * LangGraph 1.5 no write has a task path.)
  */
-const ANSWERED = `WITH pending AS (SELECT seq, idx, node_task_id AS id, task_path FROM langgraph_writes
-    WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id = ?2 AND ${LIVE}),
-  waiting(since) AS (SELECT max(seq) FILTER (WHERE idx IN (-1, -3)) FROM pending GROUP BY id
-    HAVING count(*) FILTER (WHERE idx = -3) > 0 AND count(*) FILTER (WHERE idx = 0) = 0),
-  answers(id, given) AS (SELECT id, max(seq) FROM pending WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)
-    AND (id NOT LIKE '%-%' OR id = '${NO_NODE}') GROUP BY id)
-  SELECT id, (SELECT count(*) FROM langgraph_writes AS n WHERE n.thread = ?1 AND n.seq > given AND n.idx = -3
-    AND n.checkpoint_ns <> '') AS asked FROM answers`;
+const PENDING = `SELECT node_task_id AS id, max(seq) FILTER (WHERE idx = -3) AS asked,
+    max(seq) FILTER (WHERE idx = -4 AND task_path = '' AND (node_task_id NOT LIKE '%-%' OR node_task_id = '${NULL_TASK_ID}')) AS given,
+    count(*) FILTER (WHERE idx = 0) AS results
+  FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id = ?2 AND ${LIVE} GROUP BY node_task_id`;
+
+interface Pending {
+  id: string;
+  asked: number | null;
+  given: number | null;
+  results: number;
+}
 
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
   const key = yield* countedThread(session, threadId);
@@ -82,6 +85,7 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
   const [first, newest] = [branch.at(-1), branch[0]];
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
+  const pending = newest === undefined ? [] : yield* session.all<Pending>(PENDING, key.thread, newest.id);
   let behind = 0;
   const changes = branch.flatMap(({ id, parent, source, position, led }) => {
     behind += led;
@@ -95,13 +99,8 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
     sinceSeq: before?.begun ?? (input && beginOf(input)) ?? task?.seq ?? first?.position ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
-    answered:
-      newest === undefined
-        ? []
-        : (yield* session.all<{ id: string; asked: number }>(ANSWERED, key.thread, newest.id)).map(({ id, asked }) => ({
-            id,
-            isUsed: asked > 0,
-          })),
+    answers: new Map(pending.flatMap(({ id, given }) => (given === null ? [] : [[id, given]]))),
+    asked: new Map(pending.flatMap(({ id, asked, results }) => (asked === null || results > 0 ? [] : [[id, asked]]))),
     damage,
   };
 }

@@ -1,4 +1,5 @@
 import { TurnsError } from "../../errors";
+import { NULL_TASK_ID } from "../../system";
 import type { Program } from "../program";
 import { prunedBehind, unknownThread } from "../refusals";
 import type { Session } from "../session";
@@ -21,8 +22,6 @@ const ARCHIVED_EFFECTS =
   "SELECT row FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' ORDER BY ordinal DESC";
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
-/** LangGraph's task id for writes of no node: the input of a Command. */
-export const NO_NODE = "00000000-0000-0000-0000-000000000000";
 /**
  * The first work on top of a checkpoint: a node task that started or finished, an effect, or the next checkpoint of its
  * namespace. Input that a Command saved beside the checkpoint doesn't count.
@@ -31,7 +30,7 @@ const FIRST_WORK = `SELECT min(seq) AS seq FROM (
   SELECT min(seq) AS seq FROM langgraph_checkpoints
     WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4
   UNION ALL SELECT min(seq) FROM langgraph_writes
-    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4 AND node_task_id <> '${NO_NODE}'
+    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4 AND node_task_id <> '${NULL_TASK_ID}'
   UNION ALL SELECT min(seq) FROM langgraph_effects WHERE thread = ?1 AND anchor = ?3 AND ?2 = '' AND seq > ?4
   UNION ALL SELECT min(seq) FROM langgraph_snapshots
     WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id <> ?3 AND seq > ?4) AS work`;
