@@ -184,6 +184,7 @@ export interface Asked {
   ns: string;
   checkpointId: string;
   nodeTaskId: string;
+  taskPath: string;
   channel: string;
   value: unknown;
 }
@@ -194,9 +195,9 @@ export async function readAsked({ store, values, serde }: TupleParts, threadId: 
   return freshly(values, threadId, async (remembered) => {
     const { writes, ...parts } = await store.asked(threadId, sinceSeq, remembered);
     const read = writes.map(async (write) => {
-      const { seq, ns, checkpointId } = write;
+      const { seq, ns, checkpointId, taskPath } = write;
       const entries = await loadedWrites(serde, entriesOf(values, threadId, write, parts));
-      return entries.map(([nodeTaskId, channel, value]) => ({ seq, ns, checkpointId, nodeTaskId, channel, value }));
+      return entries.map(([nodeTaskId, channel, value]) => ({ seq, ns, checkpointId, nodeTaskId, taskPath, channel, value }));
     });
     return (await Promise.all(read)).flat();
   });

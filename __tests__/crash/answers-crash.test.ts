@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { GraphRunner } from "../../src/index";
 import { inbox } from "../../src/testing-internal";
 import { CHILD_ENV, childProgram } from "../support/child-program";
+import { questionsHaveOwnIds } from "../support/langgraph-version";
 import { runs } from "../support/lane";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
@@ -80,7 +81,9 @@ test.each(Object.keys(QUESTIONS) as Shape[])(
           const chosen = now.open.filter((_, index) => isLate || ((mask >> index) & 1) === 1);
           const answerTo = (question: string): string => `${turn} to ${question}`;
           const answers = Object.fromEntries(chosen.map(({ id, question }) => [id, answerTo(question)]));
-          const repeated = again ? Object.fromEntries([...given.values()].map(({ id }) => [id, "again"])) : {};
+          // Otherwise an answer to a node's first question is one to its second.
+          const repeats = again && questionsHaveOwnIds;
+          const repeated = repeats ? Object.fromEntries([...given.values()].map(({ id }) => [id, "again"])) : {};
           const isOne = isPlain && chosen.length === 1 && now.open.length === 1;
           const resume = isOne ? Object.values(answers)[0] : { ...answers, ...repeated };
           const question = QUESTIONS[shape][at % QUESTIONS[shape].length] as string;

@@ -36,6 +36,9 @@ export const repeatsNestedSiblings = !isNewer;
 /** Whether finished siblings run again in a resume that names the head's own `checkpoint_id`. */
 export const repeatsSiblingsOfNamedHead = !isNewer;
 
+/** Whether each question of a node has an id of its own. */
+export const questionsHaveOwnIds = isNewer;
+
 /** The version of an installed package, whatever its `exports` say. */
 function versionOf(name: string): string {
   for (let folder = dirname(require.resolve(name)); ; folder = dirname(folder)) {

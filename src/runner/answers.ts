@@ -33,15 +33,18 @@ interface ResumeParts {
  * - LangGraph saves answers by id and doesn't read them: its next run asks again.
  * - It gives the answer to a node's first question to the later ones, too. So an answer that its node has isn't given again.
  * - It keeps an answer without an id until the step is finished, and gives it to each later question. So it gets ids here.
+ * - It forgets the answers of a node that failed before it came to their questions again. So they are saved again.
  *
  * @throws {TurnsError} UNKNOWN_INTERRUPT for an answer to a question that isn't open: LangGraph would keep it and give it to the next
  *   question. At a breakpoint LangGraph takes a Command for "continue", so it passes there
  */
 export async function resumption(parts: ResumeParts): Promise<Resumption> {
   const { saver, threadId, input, found } = parts;
-  const fates = await fatesOf(saver, threadId, found.run);
+  const tasks = await tasksThatAsked(saver, threadId, found);
+  const fates = fatesOf(tasks, found.run);
   const recorded = await recordedAnswers(saver, threadId, fates);
   const { given, isRepeated } = isAnswer(input) ? newAnswers(parts, input, fates) : { given: undefined, isRepeated: false };
+  await restoreAnswers(saver, threadId, tasks);
   // Without ids: at a breakpoint, or to questions of an older LangGraph.
   if (given === AS_IT_IS) return { input, isRepeated };
   if (given === undefined && Object.keys(recorded).length === 0) return { input: isRepeated ? null : input, isRepeated };
@@ -105,21 +108,39 @@ function unansweredQuestions({ run, unfinished }: Pick<Assessment, "run" | "unfi
  */
 type Fate = "open" | "answered" | "over";
 
-/** Of each question of the run, by its id. Empty if no answer is on record that a node may not have used. */
-async function fatesOf(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<ReadonlyMap<string, Fate>> {
-  const since = Math.min(...(run?.asked.values() ?? []));
-  if (run === undefined || ![...run.answers.values()].some((seq) => seq > since)) return new Map();
+/**
+ * What each node task of the run that asked has saved, oldest first. Empty if no answer is on record that a node may not have used, and
+ * none failed.
+ */
+async function tasksThatAsked(
+  saver: TurnSaver,
+  threadId: string,
+  { run, nodes }: Pick<Assessment, "run" | "nodes">,
+): Promise<readonly (readonly Asked[])[]> {
+  if (run === undefined || run.asked.size === 0) return [];
+  const since = Math.min(...run.asked.values());
+  if (nodes.failed.length === 0 && ![...run.answers.values()].some((seq) => seq > since)) return [];
   const tasks = new Map<string, Asked[]>();
-  const asking = new Map<string, readonly Asked[]>();
   for (const write of await internalsOf(saver).asked(threadId, run.sinceSeq)) {
     const place = JSON.stringify([write.ns, write.checkpointId, write.nodeTaskId]);
     const task = tasks.get(place) ?? [];
     tasks.set(place, task);
     task.push(write);
-    // The node that asks saves its question first. Then the nodes around it save it, too.
-    for (const id of idsIn(write)) if (!asking.has(id)) asking.set(id, task);
   }
-  return new Map([...asking].map(([id, task]) => [id, fateOf(id, task, answerTo(run, id) ?? 0)]));
+  return [...tasks.values()].filter((task) => task.some(({ channel }) => channel === INTERRUPT));
+}
+
+/** What became of each question, by its id. */
+function fatesOf(tasks: readonly (readonly Asked[])[], run: LastRun | undefined): ReadonlyMap<string, Fate> {
+  const asking = new Map<string, { task: readonly Asked[]; since: number }>();
+  for (const task of tasks) {
+    for (const write of task) {
+      // The node that asks saves its question first. Then the nodes around it save it, too.
+      for (const id of idsIn(write))
+        if (write.seq < (asking.get(id)?.since ?? Infinity)) asking.set(id, { task, since: write.seq });
+    }
+  }
+  return new Map([...asking].map(([id, { task }]) => [id, fateOf(id, task, (run && answerTo(run, id)) ?? 0)]));
 }
 
 /**
@@ -130,10 +151,30 @@ function fateOf(id: string, task: readonly Asked[], answered: number): Fate {
   const asked = task.findLast((write) => idsIn(write).length > 0);
   if (asked === undefined || !idsIn(asked).includes(id)) return "over";
   // A question is saved together with the answers that its task has got so far.
-  const answers = task.filter(({ channel }) => channel === RESUME);
-  const before = answers.findLast(({ seq }) => seq <= asked.seq + 1);
-  if (countOf(answers.at(-1)) > countOf(before)) return "over";
+  const before = answersIn(task).findLast(({ seq }) => seq <= asked.seq + 1);
+  if (countOf(mostAnswers(task)) > countOf(before)) return "over";
   return answered > asked.seq ? "answered" : "open";
+}
+
+/**
+ * A node that fails saves the answers that it got in this attempt. If they are fewer than before, LangGraph would ask the other
+ * questions again.
+ */
+async function restoreAnswers(saver: TurnSaver, threadId: string, tasks: readonly (readonly Asked[])[]): Promise<void> {
+  for (const task of tasks) {
+    const most = mostAnswers(task);
+    if (most === undefined || countOf(most) === countOf(answersIn(task).at(-1))) continue;
+    const { ns, checkpointId, nodeTaskId, taskPath, value } = most;
+    const config = { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId } };
+    await saver.putWrites(config, [[RESUME, value]], nodeTaskId, taskPath);
+  }
+}
+
+const answersIn = (task: readonly Asked[]): Asked[] => task.filter(({ channel }) => channel === RESUME);
+
+/** The newest of the longest lists of answers that a task has got. */
+function mostAnswers(task: readonly Asked[]): Asked | undefined {
+  return answersIn(task).reduce<Asked | undefined>((most, one) => (countOf(one) >= countOf(most) ? one : most), undefined);
 }
 
 /** The ids of the questions in a write. */

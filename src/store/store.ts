@@ -681,7 +681,7 @@ export interface DeltaHistory extends ReadParts {
 
 /** See {@link Store.asked}. */
 export interface AskedWrites extends ReadParts {
-  writes: readonly (StoredWrites & { seq: number; ns: string; checkpointId: string })[];
+  writes: readonly (StoredWrites & { seq: number; ns: string; checkpointId: string; taskPath: string })[];
 }
 
 /** A turn with all that its state is made of. */
