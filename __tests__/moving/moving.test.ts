@@ -235,11 +235,32 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     sqlOn(source.path, "DELETE FROM langgraph_archive WHERE ordinal > 2");
     for (const call of [copyThreadTo, moveThread]) {
       const error = await refusal(call(from, to, "t"));
-      expect(error).toMatchObject({ code: "MOVE_MISMATCH", data: { found: "one of 2" } });
+      expect(error).toMatchObject({ code: "CHECKPOINT_CORRUPTED", data: { found: "one of 2" } });
     }
     expect(await to.listThreads()).toEqual([]);
     expect((await from.rewinds.list("t")).length).toBe(2);
   });
+
+  test.each(["langgraph_chunks", "langgraph_items", "langgraph_lists"])(
+    "S9.7 S3.1 a thread that lacks a row of its values stays where it is, and is named; the others move: %s",
+    async (table) => {
+      const [source, target] = [newPlace(kind), newPlace(other)];
+      const [from, to] = [opened(source), opened(target)];
+      await lived(from);
+      await choresOn(from, new Deeds()).invoke({ deeds: [] }, { configurable: { thread_id: "whole" } });
+      sqlOn(source.path, `DELETE FROM ${table} WHERE seq = (SELECT min(seq) FROM ${table})`);
+      for (const call of [copyThreadTo, moveThread]) {
+        const error = await refusal(call(from, to, "t"));
+        expect(error).toMatchObject({ code: "CHECKPOINT_CORRUPTED", data: { threadId: "t" } });
+        expect(error).toHaveProperty("message", expect.stringContaining("Nothing was moved"));
+      }
+      expect(await to.listThreads()).toEqual([]);
+      const { threads, refused } = await moveAllThreads(from, to);
+      expect(threads.map(({ threadId }) => threadId)).toEqual(["whole"]);
+      expect(refused.map(({ threadId, code }) => [threadId, code])).toEqual([["t", "CHECKPOINT_CORRUPTED"]]);
+      expect(await problemsIn(to)).toEqual([]);
+    },
+  );
 
   test("S9.7 S3.4 nothing moves from an encrypted database to a plain one unless that is allowed", async () => {
     const [from, to] = [opened(newPlace(kind), { encryption: { key: KEY } }), opened(newPlace(other))];

@@ -2,10 +2,12 @@ import { z } from "zod";
 import { describe, TurnsError, type TurnsErrorCode } from "../errors";
 import { internalsOf, type Internals } from "../internals";
 import { checkedOptions, functionSchema } from "../options";
+import { verify } from "../integrity/verify";
 import { removeLeftovers } from "../retention/space";
 import { checkedArgument } from "../run-config";
 import type { TurnSaver } from "../saver";
 import type { MovedTo } from "../store/moves";
+import type { Store } from "../store/store";
 import { threadExists } from "../store/move-failures";
 import { copyRows, moveRows } from "../store/moving";
 import { isAlive } from "../turns/process-identity";
@@ -45,7 +47,7 @@ export interface MovedThread {
 
 export interface MoveReport {
   threads: readonly MovedThread[];
-  /** Threads that stay where they are, and why: for instance one that is running. */
+  /** Threads that stay where they are, and why: for instance one that is running, or damaged. */
   refused: readonly { threadId: string; code: TurnsErrorCode; message: string }[];
   /** False if the signal stopped the call before the last thread. */
   done: boolean;
@@ -71,6 +73,7 @@ const REFUSALS: readonly TurnsErrorCode[] = [
   "THREAD_DELETED",
   "THREAD_MOVED",
   "THREAD_NOT_FOUND",
+  "CHECKPOINT_CORRUPTED",
 ];
 const THREADS_PER_PAGE = 100;
 
@@ -86,7 +89,7 @@ const THREADS_PER_PAGE = 100;
  * @throws {TurnsError} INVALID_OPTION, also if both are the same database; THREAD_NOT_FOUND, THREAD_RUNNING, REWIND_UNFINISHED,
  *   THREAD_EXISTS, THREAD_DELETED if the target has deleted its id, THREAD_MOVED if it went, or is going, somewhere else;
  *   ENCRYPTED if the target would store it in plain text; MOVE_MISMATCH if the target doesn't return what was written; LEASE_LOST
- *   if another process took over the thread; CHECKPOINT_CORRUPTED; and what the savers throw
+ *   if another process took over the thread; CHECKPOINT_CORRUPTED if the source is damaged or lacks rows; and what the savers throw
  */
 export async function moveThread(
   from: TurnSaver,
@@ -103,7 +106,7 @@ export async function moveThread(
  * {@link moveThread} for every thread of a database, one after the other. Threads that can't move now are listed in the report, and
  * the others move. If it is interrupted, call it again.
  *
- * @throws {TurnsError} INVALID_OPTION, ENCRYPTED, MOVE_MISMATCH, LEASE_LOST, CHECKPOINT_CORRUPTED, and what the savers throw.
+ * @throws {TurnsError} INVALID_OPTION, ENCRYPTED, MOVE_MISMATCH, LEASE_LOST, and what the savers throw.
  *   Threads that were reported have moved.
  */
 export async function moveAllThreads(from: TurnSaver, to: TurnSaver, options: MoveAllOptions = {}): Promise<MoveReport> {
@@ -149,7 +152,9 @@ export async function copyThreadTo(from: TurnSaver, to: TurnSaver, threadId: str
       await removeLeftovers(savers.to.store, isAlive);
       const isTranslated = savers.from.encrypted || savers.to.encrypted;
       const { createId } = savers.to;
-      return copyRows({ from: savers.from.store, to: savers.to.store, there, threadId: id, isTranslated, onProgress, createId });
+      const refuseDamage = (): Promise<void> => refuseDamageOf(savers.from.store, id);
+      const { from, to } = { from: savers.from.store, to: savers.to.store };
+      return copyRows({ from, to, there, threadId: id, isTranslated, onProgress, createId, refuseDamage });
     });
   } finally {
     for (const release of kept) release();
@@ -185,6 +190,7 @@ async function moveOne(
           ...{ from: from.store, to: to.store, here, there, threadId, lost },
           ...{ isTranslated: from.encrypted || to.encrypted, onProgress: options.onProgress },
           ...{ createId: to.createId, now: () => to.clock().toISOString() },
+          refuseDamage: () => refuseDamageOf(from.store, threadId),
         });
         await removeLeftovers(from.store, isAlive);
         return { threadId, to: to.store.name, outcome: isNew ? "moved" : "finished", rows };
@@ -193,6 +199,23 @@ async function moveOne(
   } finally {
     for (const release of kept) release();
   }
+}
+
+/**
+ * The rows of a thread that lacks some are alike on both sides.
+ *
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
+async function refuseDamageOf(store: Store, threadId: string): Promise<void> {
+  const { problems, problemCount } = await verify(store, { threadId });
+  const [first] = problems;
+  if (first === undefined) return;
+  const { table, where, expected, found } = first;
+  throw new TurnsError("CHECKPOINT_CORRUPTED", {
+    problem: `Thread ${describe(threadId)} is damaged, in ${problemCount === 1 ? "one place" : `${problemCount} places`}: in ${table}, ${expected} expected, ${found} found.`,
+    remedy: `Nothing was moved. await saver.verify({ threadId: ${JSON.stringify(threadId)} }) lists what is damaged. Rewind to an earlier task, or salvage the database.`,
+    data: { threadId, table, where, expected, found, problems: problemCount },
+  });
 }
 
 async function held<T>(internals: Internals, threadId: string, work: (hold: Hold) => Promise<T>): Promise<T> {

@@ -19,6 +19,8 @@ export interface MoveOrder {
   /** Whether the two have different keys for the addresses of values. */
   isTranslated: boolean;
   onProgress: ((progress: { threadId: string; phase: "copying" | "comparing"; rows: number }) => void) | undefined;
+  /** Both sides are the same by then. @throws {TurnsError} CHECKPOINT_CORRUPTED if the source isn't whole */
+  refuseDamage: () => Promise<void>;
   createId: () => string;
   now: () => string;
 }
@@ -147,7 +149,7 @@ async function released({ from, here }: MoveOrder, id: string): Promise<void> {
 /**
  * Writes all rows to the target, reads them there again, and compares both.
  * @returns how many there are
- * @throws {TurnsError} MOVE_MISMATCH
+ * @throws {TurnsError} MOVE_MISMATCH, CHECKPOINT_CORRUPTED
  */
 async function copied(order: CopyOrder, departure: Departure, arrival: Arrival): Promise<number> {
   const { from, to, threadId } = order;
@@ -167,6 +169,7 @@ async function copied(order: CopyOrder, departure: Departure, arrival: Arrival):
   }
   const difference = written.differenceTo(read);
   if (difference !== undefined) throw mismatch(threadId, difference, "others");
+  await order.refuseDamage();
   return written.rows + departure.small.length;
 }
 
