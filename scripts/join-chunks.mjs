@@ -28,7 +28,6 @@ const bundle = await rollup({
       id === "commander" || /node_modules[\\/]commander[\\/]/.test(id) || /node_modules[\\/]commander[\\/]/.test(importer);
     return id.startsWith("node:") || (!isCommander && !id.startsWith(".") && !id.startsWith(DIST));
   },
-  treeshake: false,
   plugins: [
     {
       name: "with-maps",
@@ -66,7 +65,7 @@ const shorterLocals = {
       mangle: { toplevel: true, ...names },
       ...names,
       sourceMap: true,
-      format: { max_line_len: isProgram ? 2_000 : 640 },
+      format: { max_line_len: isProgram ? 2_000 : 800 },
     });
   },
 };
