@@ -124,7 +124,7 @@ describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
   });
 
   test("S4.1 answers aren't forgotten when their node fails before it comes to their questions again", async () => {
-    const { open, log } = await told(
+    const { open, log, warnings } = await told(
       "one by one",
       [{ "p0-0": "first" }],
       [{ "p0-1": "second" }],
@@ -136,6 +136,7 @@ describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
     );
     expect(open).toEqual([["p0-0"], ["p0-1"], ["p0-2"], [], ["x0-0"], ["y0-0"], ["y0-1"], []]);
     expect(log).toEqual(["end", "p0-0=first", "p0-1=second", "p0-2=third", "x0-0=to x", "y0-0=one", "y0-1=two"]);
+    expect(warnings).toEqual([]);
   });
 
   test("S4.1 of a Command that answers a question once more, its other answers are used", async () => {

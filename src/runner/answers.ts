@@ -148,10 +148,10 @@ function fatesOf(tasks: readonly (readonly Asked[])[], run: LastRun | undefined)
  * @param answered the seq of the newest answer that may be for the question
  */
 function fateOf(id: string, task: readonly Asked[], answered: number): Fate {
-  const asked = task.findLast((write) => idsIn(write).length > 0);
+  const asked = task.findLast(({ channel }) => channel === INTERRUPT);
   if (asked === undefined || !idsIn(asked).includes(id)) return "over";
   // A question is saved together with the answers that its task has got so far.
-  const before = answersIn(task).findLast(({ seq }) => seq <= asked.seq + 1);
+  const before = answersSince(task).find(({ seq }) => seq === asked.seq + 1);
   if (countOf(mostAnswers(task)) > countOf(before)) return "over";
   return answered > asked.seq ? "answered" : "open";
 }
@@ -163,18 +163,21 @@ function fateOf(id: string, task: readonly Asked[], answered: number): Fate {
 async function restoreAnswers(saver: TurnSaver, threadId: string, tasks: readonly (readonly Asked[])[]): Promise<void> {
   for (const task of tasks) {
     const most = mostAnswers(task);
-    if (most === undefined || countOf(most) === countOf(answersIn(task).at(-1))) continue;
+    if (most === undefined || countOf(most) === countOf(answersSince(task).at(-1))) continue;
     const { ns, checkpointId, nodeTaskId, taskPath, value } = most;
     const config = { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId } };
     await saver.putWrites(config, [[RESUME, value]], nodeTaskId, taskPath);
   }
 }
 
-const answersIn = (task: readonly Asked[]): Asked[] => task.filter(({ channel }) => channel === RESUME);
+/** The lists of answers that a task has saved with its newest question, and since. */
+function answersSince(task: readonly Asked[]): Asked[] {
+  return task.slice(task.findLastIndex(({ channel }) => channel === INTERRUPT)).filter(({ channel }) => channel === RESUME);
+}
 
 /** The newest of the longest lists of answers that a task has got. */
 function mostAnswers(task: readonly Asked[]): Asked | undefined {
-  return answersIn(task).reduce<Asked | undefined>((most, one) => (countOf(one) >= countOf(most) ? one : most), undefined);
+  return answersSince(task).reduce<Asked | undefined>((most, one) => (countOf(one) >= countOf(most) ? one : most), undefined);
 }
 
 /** The ids of the questions in a write. */
