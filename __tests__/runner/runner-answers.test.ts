@@ -1,6 +1,7 @@
-import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, END, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
 import { GraphRunner } from "langgraph-checkpoint-turns";
 import { answersGraph, CONTINUED, type Mishap, type Shape } from "../crash/answers-graphs";
+import { inbox } from "../../src/testing-internal";
 import { openSaver } from "../support/open-saver";
 
 /* LangGraph keeps an answer without an id until its step is finished, and takes it for later questions of the step. A runner doesn't. */
@@ -151,4 +152,35 @@ describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
     expect(log).toEqual(["end", "p0-0=first", "p0-1=second", "q0-0=to q"]);
     expect(warnings).toEqual([expect.stringContaining("the answer given now is not used")]);
   });
+});
+
+test("S4.1 S10.1 of a functional graph the questions of all its tasks are open, each once, and each gets its own answer", async () => {
+  const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+  const asks = task("asks", (name: string): string[] => [1, 2].map((index) => `${name}${index}=${interrupt(`${name}${index}`)}`));
+  const graph = entrypoint({ name: "two", checkpointer: saver }, async (_: string) => {
+    const both = await Promise.all([asks("a"), asks("b")]);
+    return [...both.flat(), `end=${interrupt("end")}`];
+  });
+  const runner = new GraphRunner(graph);
+  const open = async () => {
+    const { waiting } = await runner.status("t");
+    const seen = (await inbox(saver)).map(({ id, value }) => [id, value]).sort();
+    expect(seen).toEqual(waiting.map(({ id, value }) => [id, value]).sort());
+    return waiting
+      .map(({ id = "", value }) => ({ id, question: String(value) }))
+      .sort((left, right) => (left.question < right.question ? -1 : 1));
+  };
+  await runner.invoke("go", { threadId: "t" });
+  const asked: string[][] = [];
+  for (let found = await open(); found.length > 0; found = await open()) {
+    asked.push(found.map(({ question }) => question));
+    // Not all at once.
+    const some = found.slice(-1);
+    const resume = Object.fromEntries(some.map(({ id, question }) => [id, `to ${question}`]));
+    await runner.resume({ threadId: "t", command: new Command({ resume }) });
+  }
+  expect(asked).toEqual([["a1", "b1"], ["a1", "b2"], ["a1"], ["a2"], ["end"]]);
+  const { values } = (await runner.graph.getState({ configurable: { thread_id: "t" } })) as { values: unknown };
+  expect(values).toEqual(["a1=to a1", "a2=to a2", "b1=to b1", "b2=to b2", "end=to end"]);
+  await (saver.close() as unknown);
 });

@@ -215,11 +215,12 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
   const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(special.map(([taskId]) => taskId))]);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
+  const depthOf = ({ nodeTaskId }: OpenQuestion): number => turnOf.get(nodeTaskId)?.nodeNs?.length ?? 0;
   const nameOf = (taskId: string): string =>
     turnOf.get(taskId)?.nodeName ?? planned.find(({ nodeTaskId }) => nodeTaskId === taskId)?.name ?? "";
   const failed = special.filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)));
   const hasEnded = new Set(failed.map(([taskId]) => taskId));
-  const questions = special
+  const asked = special
     .filter(([taskId, channel]) => channel === INTERRUPT && !hasEnded.has(taskId))
     .flatMap(([nodeTaskId, , value]) =>
       [value].flat(2).map((asked): OpenQuestion => {
@@ -236,6 +237,9 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
       }),
     )
     .filter((question) => run === undefined || !isAnswered(run, question));
+  // What a task of a functional graph asks, the graph asks too. The innermost is who asks.
+  const innermost = asked.toSorted((left, right) => depthOf(right) - depthOf(left));
+  const questions = asked.filter((one) => one.id === null || innermost.find(({ id }) => id === one.id) === one);
   const failures = failed.map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;

@@ -1,5 +1,5 @@
 import { internalsOf } from "../internals";
-import { type CheckpointTuple, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { type CheckpointTuple, INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
@@ -146,11 +146,26 @@ export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId
   const due = state.tasks.filter((task) => state.next.includes(task.name));
   // A task that has written its result still carries the question it asked before.
   const ended = new Set(results.map(([taskId]) => taskId));
-  const questions = state.tasks
+  const ofGraph = state.tasks
     .filter(({ id }) => !ended.has(id))
     .flatMap(({ id: nodeTaskId, name: node, interrupts }) =>
       interrupts.flat().map(({ id, value }): Question => ({ id, value, node, nodeTaskId })),
     );
+  // Of the tasks that a functional graph waits for, LangGraph tells the question of one.
+  const known = new Set(state.tasks.map(({ id }) => id));
+  const node = state.tasks[0]?.name ?? "";
+  const ofTasks = pending
+    .filter(([id, channel]) => channel === INTERRUPT && !known.has(id) && !ended.has(id))
+    .flatMap(([nodeTaskId, , value]) =>
+      ([value].flat(2) as Interrupt[]).map((question): Question => ({
+        id: question.id,
+        value: question.value,
+        node,
+        nodeTaskId,
+      })),
+    );
+  const inTasks = new Set(ofTasks.map(({ id }) => id));
+  const questions = [...ofGraph.filter(({ id }) => !inTasks.has(id)), ...ofTasks];
   return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0), questions };
 }
 
