@@ -65,7 +65,7 @@ const shorterLocals = {
       mangle: { toplevel: true, ...names },
       ...names,
       sourceMap: true,
-      format: { max_line_len: isProgram ? 2_000 : 800 },
+      format: { max_line_len: isProgram ? 4_000 : 1_000 },
     });
   },
 };
