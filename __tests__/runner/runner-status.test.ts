@@ -331,7 +331,7 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
   test("S8.3 a functional task that asks; without turns the node of the outermost graph is named", async () => {
     for (const [turns, nodeName] of [
       ["full", "one"],
-      ["metadata", "flow"],
+      ["metadata", "one"],
       ["off", "flow"],
     ] as const) {
       const at = world(undefined, { turns });

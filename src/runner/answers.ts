@@ -132,15 +132,20 @@ async function tasksThatAsked(
 
 /** What became of each question, by its id. */
 function fatesOf(tasks: readonly (readonly Asked[])[], run: LastRun | undefined): ReadonlyMap<string, Fate> {
-  const asking = new Map<string, { task: readonly Asked[]; since: number }>();
-  for (const task of tasks) {
-    for (const write of task) {
-      // The node that asks saves its question first. Then the nodes around it save it, too.
-      for (const id of idsIn(write))
-        if (write.seq < (asking.get(id)?.since ?? Infinity)) asking.set(id, { task, since: write.seq });
-    }
-  }
-  return new Map([...asking].map(([id, { task }]) => [id, fateOf(id, task, (run && answerTo(run, id)) ?? 0)]));
+  const taskOf = new Map(tasks.flatMap((task) => task.map((write) => [write, task] as const)));
+  const askers = askersIn(tasks.flat().sort((left, right) => left.seq - right.seq));
+  return new Map([...askers].map(([id, write]) => [id, fateOf(id, taskOf.get(write) ?? [], (run && answerTo(run, id)) ?? 0)]));
+}
+
+/**
+ * By the id of each question, what the node saved that asks it. It saves its question first, and then the nodes around it save it, too.
+ *
+ * @param writes oldest first
+ */
+export function askersIn(writes: readonly Asked[]): ReadonlyMap<string, Asked> {
+  const askers = new Map<string, Asked>();
+  for (const write of writes) for (const id of idsIn(write)) if (!askers.has(id)) askers.set(id, write);
+  return askers;
 }
 
 /**

@@ -1,9 +1,9 @@
 import type { Effect } from "../effects/types";
+import { internalsOf } from "../internals";
 import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
-import type { Turn } from "../turns/turn";
 import { printing } from "../wording";
-import { openQuestions } from "./answers";
+import { askersIn, openQuestions } from "./answers";
 import { assess, type Assessment, type AssessParts } from "./assess";
 import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf } from "./run-nodes";
@@ -38,7 +38,7 @@ export async function statusOf(parts: StatusParts, threadId: string, known?: Ass
     failed,
     inFlight,
     next: unfinished?.nodes ?? [],
-    waiting: await waitingIn(saver, found),
+    waiting: await waitingIn(saver, threadId, found),
     resumable: onResume === "continue",
     onResume,
     reason,
@@ -85,30 +85,18 @@ export function settledBy(
 }
 
 /** The open questions, each with the innermost node that asks, if turns tell it. */
-async function waitingIn(saver: TurnSaver, found: Assessment): Promise<WaitingInterrupt[]> {
+async function waitingIn(saver: TurnSaver, threadId: string, found: Assessment): Promise<WaitingInterrupt[]> {
   const questions = openQuestions(found);
   if (questions.length === 0) return [];
   const { nodes, run } = found;
-  const asking = new Map<string, Turn>();
-  for (const turn of [...nodes.waitingTurns].sort((left, right) => left.nodeNs.length - right.nodeNs.length)) {
-    for (const id of await askedIn(saver, turn)) asking.set(id, turn);
-  }
+  const turns = new Map(nodes.waitingTurns.map((turn) => [turn.nodeTaskId, turn]));
+  const askers = askersIn(run === undefined ? [] : await internalsOf(saver).asked(threadId, run.sinceSeq));
   return questions.map(({ id, value, node, nodeTaskId }): WaitingInterrupt => {
-    const turn = id === undefined ? undefined : asking.get(id);
+    const turn = turns.get(askers.get(id ?? "")?.nodeTaskId ?? "");
     if (turn === undefined) return { id, value, nodeName: node, path: node, checkpointNs: "", nodeTaskId, taskId: run?.taskId };
     const { path, taskId, ...asked } = outcomeOf(turn);
     return { id, value, nodeName: asked.nodeName, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId };
   });
-}
-
-/** The ids of the questions that a node asked in a turn. Empty where turns are kept without content. */
-async function askedIn(saver: TurnSaver, turn: Turn): Promise<string[]> {
-  try {
-    const { interrupts } = (await saver.turns.state(turn)) as { interrupts?: readonly { id?: string }[] };
-    return (interrupts ?? []).flatMap(({ id }) => id ?? []);
-  } catch {
-    return [];
-  }
 }
 
 async function inDoubt(saver: TurnSaver, threadId: string, afterSeq: number): Promise<Effect[]> {
