@@ -60,11 +60,11 @@ function newAnswers(
   command: { resume: unknown },
   fates: ReadonlyMap<string, Fate>,
 ): { given: Readonly<Record<string, unknown>> | undefined | typeof AS_IT_IS; isRepeated: boolean } {
-  const { run, unfinished, nodes } = found;
+  const { run, unfinished } = found;
   // What a node asked that was removed from the graph isn't known.
   if (unfinished !== undefined && unfinished.questions === undefined) return { given: AS_IT_IS, isRepeated: false };
   const isAtBreakpoints = unfinished !== undefined && hasBreakpoints(graph, config);
-  const hasStopped = nodes.inFlight.length > 0;
+  const hasStopped = stoppedMidway(found);
   const ids = questionIds(command);
   if (ids === undefined) {
     const open = openQuestions(found);
@@ -96,6 +96,14 @@ function newAnswers(
 export function openQuestions(found: Pick<Assessment, "run" | "unfinished" | "nodes">): Question[] {
   const failed = new Set(found.nodes.failed.map(({ nodeTaskId }) => nodeTaskId));
   return unansweredQuestions(found).filter(({ nodeTaskId }) => !failed.has(nodeTaskId));
+}
+
+/** Whether a process stopped while nodes were running. Without turns, a node tells it that has its answer and neither ended nor failed. */
+function stoppedMidway({ run, unfinished, nodes }: Assessment): boolean {
+  const failed = new Set(nodes.failed.map(({ nodeTaskId }) => nodeTaskId));
+  const hasAnswer = (question: Question): boolean =>
+    run !== undefined && isAnswered(run, question) && !failed.has(question.nodeTaskId);
+  return nodes.inFlight.length > 0 || (unfinished?.questions ?? []).some(hasAnswer);
 }
 
 function unansweredQuestions({ run, unfinished }: Pick<Assessment, "run" | "unfinished">): Question[] {
