@@ -98,7 +98,7 @@ export function openQuestions(found: Pick<Assessment, "run" | "unfinished" | "no
   return unansweredQuestions(found).filter(({ nodeTaskId }) => !failed.has(nodeTaskId));
 }
 
-/** Whether a process stopped while nodes were running. Without turns, a node tells it that has its answer and neither ended nor failed. */
+/** Whether a process stopped while nodes were running. Without turns, a node tells it that has its answer and neither finished nor failed. */
 function stoppedMidway({ run, unfinished, nodes }: Assessment): boolean {
   const failed = new Set(nodes.failed.map(({ nodeTaskId }) => nodeTaskId));
   const hasAnswer = (question: Question): boolean =>
