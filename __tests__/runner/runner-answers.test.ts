@@ -87,7 +87,7 @@ describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
     await (saver.close() as unknown);
     return { open, log: [...new Set(log)].sort(), warnings };
   }
-  const fails = (question: string, when: Mishap["when"] = "after"): Mishap => ({ question, when, how: "throw", waitMs: 50 });
+  const fails = (question: string, when: Mishap["when"] = "after"): Mishap => ({ question, when, how: "throw", waitMs: 500 });
 
   test("S4.1 an answer that its node has used isn't given to the node's next question", async () => {
     const { open, log } = await told(
@@ -107,7 +107,9 @@ describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
       const given = { "x0-0": "to x", "y0-0": "to y", "q0-0": "to q" };
       const { open, log } = await told(shape, [given, fails("q0-0", "before")], [null]);
       expect(open[1]).not.toContain("q0-0");
-      expect(open[2]).toEqual(open[1]);
+      // The graph asks its next question when the other node fails, or after that.
+      expect(open[2]).toHaveLength(1);
+      expect(open[0]).not.toContain(open[2]?.[0]);
       expect(log).toContain("q0-0=to q");
     },
   );
