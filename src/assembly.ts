@@ -41,7 +41,7 @@ import { UnsavedResults } from "./turns/unsaved-results";
 import { Values } from "./values";
 
 /** What a saver is made of. */
-export interface Assembly {
+interface Assembly {
   events: SaverEmitter;
   store: Store;
   values: Values;

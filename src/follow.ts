@@ -28,7 +28,7 @@ const request = () =>
   });
 
 /** How often to look. After a change soon again, then less and less often. */
-export interface Pace {
+interface Pace {
   /** If a look is a question to a server. */
   shortestMs: number;
   longestMs: number;

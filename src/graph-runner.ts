@@ -52,10 +52,8 @@ import type { Release, RunEnd } from "./turns/run-registry";
 import type { Turn } from "./turns/turn";
 
 export type { ResumeOptions, RunOptions } from "./runner/call";
-export type { LangGraphConfig, Result, RunnableGraph } from "./runner/graph-types";
+export type { RunnableGraph } from "./runner/graph-types";
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
-export type { FailedRecovery, RecoveriesOptions, RecoverOptions, RecoverReport, SkippedThread } from "./runner/recover";
-export type { NodeOutcome } from "./runner/run-nodes";
 export type { ThreadStatus, WaitingInterrupt } from "./runner/thread-status";
 
 type EventStreamOptions = Parameters<Runnable["streamEvents"]>[2];

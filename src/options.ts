@@ -157,7 +157,7 @@ function refuseFormerName(options: object | null): void {
 }
 
 /** A schema, or a function that makes it when it is first needed, so that importing the package builds no schemas. */
-export type Schema<T> = z.ZodType<T> | (() => z.ZodType<T>);
+type Schema<T> = z.ZodType<T> | (() => z.ZodType<T>);
 
 const made = new WeakMap<() => z.ZodType, z.ZodType>();
 

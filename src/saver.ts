@@ -2,7 +2,7 @@ import { BaseTurnSaver } from "./base-saver";
 import { resolveOptions, type TurnSaverOptions } from "./options";
 import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 
-export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./store/sqlite";
+export type { DatabaseHandle } from "./store/sqlite";
 
 /**
  * A LangGraph checkpointer on SQLite that also records turns and can rewind a thread. Pass it to LangGraph:

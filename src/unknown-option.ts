@@ -4,7 +4,7 @@ import { describe } from "./errors";
 const LISTED = 5;
 
 /** The two halves of a message: what is wrong, and what to do. */
-export interface UnknownOption {
+interface UnknownOption {
   problem: string;
   remedy: string;
 }

@@ -59,13 +59,13 @@ export function chunkAddresses(text: string): string[] {
   return [...addresses];
 }
 
-export type Resolve = (address: string) => unknown;
+type Resolve = (address: string) => unknown;
 
 /**
  * Turns a parsed JSON tree into the value it stands for. The tree is private to the reader and changed in place, so parts without
  * tags cost one look and no copy.
  */
-export class Reader implements Reading {
+class Reader implements Reading {
   private levels = 0;
 
   constructor(private readonly resolve?: Resolve) {}

@@ -45,7 +45,7 @@ export function encode(value: unknown, options?: EncodeOptions): string {
 }
 
 /** Runs a writer of one value. Every error becomes UNSERIALIZABLE_VALUE. */
-export function writing<T>(options: EncodeOptions | undefined, write: (writer: Writer) => T): T {
+function writing<T>(options: EncodeOptions | undefined, write: (writer: Writer) => T): T {
   const writer = new Writer(options?.classInstances === "plain", options?.written);
   try {
     return write(writer);
@@ -60,7 +60,7 @@ export function writing<T>(options: EncodeOptions | undefined, write: (writer: W
  * The texts of a value's children. `[` + texts + `]`, or `{` + quoted keys with their texts + `}`, joined by commas, is the text of
  * the value.
  */
-export type EncodedParts =
+type EncodedParts =
   | { readonly kind: "list"; readonly texts: string[] }
   | { readonly kind: "record"; readonly keys: string[]; readonly texts: string[] };
 
@@ -111,7 +111,7 @@ const ARRAY = Array.prototype;
  * Writes one value as JSON text. Each property of a plain object is read exactly once, so the writer writes what it checked, even
  * with getters and proxies. A writer serves one value: after an error its trail still points at the culprit.
  */
-export class Writer implements Writing {
+class Writer implements Writing {
   private readonly ancestors: object[] = [];
   /** `trail[i]` is the step from `ancestors[i]` to the part being written. */
   private readonly trail: (Segment | undefined)[] = [];
@@ -310,10 +310,10 @@ export class Writer implements Writing {
 }
 
 /** One step from a value to a part of it. */
-export type Segment = string | number | Place;
+type Segment = string | number | Place;
 
 /** A step that is neither a property nor an index, such as the key of a map entry. */
-export class Place {
+class Place {
   constructor(readonly text: string) {}
 }
 
@@ -326,7 +326,7 @@ const TAIL = 8;
  * For example `messages[3].additional_kwargs.fn`. An empty text stands for the value itself. Very long paths are shortened in the
  * middle.
  */
-export function renderPath(segments: readonly (Segment | undefined)[]): string {
+function renderPath(segments: readonly (Segment | undefined)[]): string {
   const steps = segments.filter((segment) => segment !== undefined);
   if (steps.length <= HEAD + TAIL) return steps.map(renderSegment).join("").replace(/^\./, "");
   return `${renderPath(steps.slice(0, HEAD))}…${steps.slice(-TAIL).map(renderSegment).join("")}`;

@@ -63,7 +63,7 @@ function constructorOf(prototype: object): Constructor | undefined {
 }
 
 /** True if the class that a prototype belongs to is built into some realm of this process. */
-export function isNative(prototype: object): boolean {
+function isNative(prototype: object): boolean {
   const constructor = constructorOf(prototype);
   return constructor !== undefined && Function.prototype.toString.call(constructor).includes("[native code]");
 }

@@ -146,7 +146,7 @@ export function argumentsOf(value: object, type: InstanceClass): Arguments | und
  * @param written the names of the saved properties
  * @param fresh the names of the arguments of an empty instance
  */
-export function areUsual(
+function areUsual(
   args: Arguments,
   argKeys: readonly string[],
   value: JsonRecord,
@@ -166,7 +166,7 @@ export function areUsual(
 }
 
 /** Sets the arguments of an object that was just made from these properties. */
-export function usualArguments(
+function usualArguments(
   value: JsonRecord,
   written: readonly string[],
   fresh: readonly string[],
@@ -182,7 +182,7 @@ export function usualArguments(
  * The arguments as a further key of the tag. Empty if they are the usual ones, so that equal objects have equal texts whether or
  * not their parts are shared.
  */
-export function writeArguments(
+function writeArguments(
   args: Arguments,
   value: JsonRecord,
   written: readonly string[],
@@ -202,7 +202,7 @@ export function writeArguments(
 }
 
 /** Sets the arguments of an object whose properties are set. */
-export function readArguments(node: JsonRecord, value: JsonRecord, type: InstanceClass, reader: Reading): void {
+function readArguments(node: JsonRecord, value: JsonRecord, type: InstanceClass, reader: Reading): void {
   const links = node["a"];
   if (!Array.isArray(links) || links.length === 0) throw malformed(node);
   let inner: Arguments | undefined;
@@ -341,7 +341,7 @@ function instanceKind(type: InstanceClass): Kind {
 }
 
 /** The state of an instance before anybody puts anything into it. */
-export interface Fresh {
+interface Fresh {
   readonly names: readonly string[];
   readonly known: ReadonlySet<string>;
   /** Without the arguments of the constructor. */

@@ -39,10 +39,10 @@ function read(node: unknown, place: Place, level: number): unknown {
 }
 
 /** LangChain wraps user data inside a message under this key if it could be taken for a serialized object. */
-export const ESCAPED = "__lc_escaped__";
+const ESCAPED = "__lc_escaped__";
 
 /** True for the form LangChain objects are serialized in. */
-export function isMessageRecord(record: JsonRecord): boolean {
+function isMessageRecord(record: JsonRecord): boolean {
   if (!Object.hasOwn(record, "lc") || record["lc"] !== 1 || record["type"] !== "constructor" || !Array.isArray(record["id"]))
     return false;
   const kwargs = Object.hasOwn(record, "kwargs") ? record["kwargs"] : undefined;
@@ -50,7 +50,7 @@ export function isMessageRecord(record: JsonRecord): boolean {
 }
 
 /** The message or document for such a record. Throws UNDECODABLE_VALUE for any other class. */
-export function readMessageRecord(record: JsonRecord): object {
+function readMessageRecord(record: JsonRecord): object {
   const [root, module, ...path] = record["id"] as unknown[];
   const name = path.at(-1);
   const known = root === "langchain_core" && typeof name === "string" && path.length <= 2;
@@ -84,7 +84,7 @@ function camelCase(key: string): string {
 }
 
 /** The value for an `lc: 2` record whose contents are already read. Any other record is returned unchanged. */
-export function readConstructorRecord(record: JsonRecord): unknown {
+function readConstructorRecord(record: JsonRecord): unknown {
   if (!Object.hasOwn(record, "lc") || record["lc"] !== 2) return record;
   if (record["type"] === "undefined") return undefined;
   if (record["type"] === "delta_snapshot" && Object.hasOwn(record, "value")) return new DeltaSnapshot(record["value"]);

@@ -21,7 +21,7 @@ const SLOTS_MAX = 16;
 const LONGEST = 2 ** 32 - 1;
 
 /** The tags without a kind: values that JSON can't express and that have no class. */
-export const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
+const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
   ["undefined", readUndefined],
   ["number", readNumber],
   ["bigint", readBigint],

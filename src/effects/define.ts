@@ -64,7 +64,7 @@ export interface EffectDefinition<Input, Result, InDoubt extends boolean = boole
 }
 
 /** What a transactional undo is told: the open transaction too. */
-export interface TransactionalUndoCall<Db, Input = unknown, Result = unknown> extends UndoCall<Input, Result> {
+interface TransactionalUndoCall<Db, Input = unknown, Result = unknown> extends UndoCall<Input, Result> {
   db: Db;
 }
 
@@ -72,7 +72,7 @@ export interface TransactionalUndoCall<Db, Input = unknown, Result = unknown> ex
  * The argument of {@link defineEffect} for an effect that happens in a transaction of your database, exactly once. See
  * docs/exactly-once.md.
  */
-export interface TransactionalDefinition<Db, Input, Result, Sync extends boolean = false> extends Pick<
+interface TransactionalDefinition<Db, Input, Result, Sync extends boolean = false> extends Pick<
   EffectOptions<Result>,
   "onInputChange"
 > {

@@ -30,7 +30,7 @@ export interface EffectDetails extends Effect {
 }
 
 /** @internal */
-export interface EffectsParts {
+interface EffectsParts {
   store: Store;
   content: EffectContent;
   options: Pick<ResolvedOptions, "clock">;

@@ -26,7 +26,7 @@ import {
   unclear,
 } from "./failures";
 
-export interface JournalParts {
+interface JournalParts {
   store: Store;
   content: EffectContent;
   options: Pick<ResolvedOptions, "createId" | "clock" | "logger" | "classInstances">;
@@ -50,7 +50,7 @@ interface Course {
 }
 
 /** A call of `effect()`, numbered. */
-export interface Call {
+interface Call {
   name: string;
   label: string;
   labelled: boolean;

@@ -4,7 +4,7 @@ import { types } from "node:util";
 const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
 
 /** A node of a graph, or of a graph in one of its nodes. */
-export interface NodeOfGraph {
+interface NodeOfGraph {
   /** From the outermost graph: `a`, or `sub|a` for a node of the graph in the node `sub`. */
   path: string;
   name: string;

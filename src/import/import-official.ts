@@ -195,7 +195,7 @@ function refuseNoDatabase(source: unknown, schema: unknown): void {
 }
 
 /** What an import would find. */
-export interface OfficialThreads {
+interface OfficialThreads {
   /** How many threads there are, of those that were asked for. */
   threads: number;
   /** Ids that were whole numbers; see `ImportReport`. */

@@ -8,7 +8,7 @@ import { rescuedText, type RewindPreview, type ThreadReport } from "./status";
 import { countedNodes, firstLine, inBrief, listed, nodeName, once, plural, times, turns } from "./words";
 
 /** One of the four answers, in words. */
-export interface Sentence {
+interface Sentence {
   /** "Finished 3 tasks, then called letter 5 times" */
   headline: string;
   /** What belongs to it; may be empty. */

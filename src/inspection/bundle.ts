@@ -17,7 +17,7 @@ const EFFECTS = 500;
 const FAILURES = 20;
 
 /** What a bundle begins with. */
-export interface BundleHead {
+interface BundleHead {
   kind: "turns-bundle";
   /** Without the content of the thread: texts are told by their length. */
   redacted: boolean;
@@ -27,7 +27,7 @@ export interface BundleHead {
   settings: Readonly<Record<string, string>>;
 }
 
-export interface Bundle extends BundleHead {
+interface Bundle extends BundleHead {
   thread: object;
   timeline: object;
   failures: object[];

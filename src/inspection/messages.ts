@@ -37,7 +37,7 @@ export interface ToolCall {
   result: { index: number; text: string; cut: boolean; parts: Shown[]; failed: boolean } | null;
 }
 
-export interface MessagesRequest {
+interface MessagesRequest {
   /** A turn, a task, or a checkpoint's id or name; undefined: the newest checkpoint. */
   at?: string | undefined;
   channel?: string | undefined;

@@ -38,7 +38,7 @@ export async function movingRefusal(saver: BaseTurnSaver, threadId: string): Pro
 export const movingText = ({ to, since }: Moving): string => `The thread is being moved to ${to} since ${since}.`;
 
 /** The command that moves a thread between two databases, by their names. */
-export function moveCommand(from: string, to: string, threadId: string): string {
+function moveCommand(from: string, to: string, threadId: string): string {
   const [src, dst] = [placeNamed(from), placeNamed(to)];
   return turns(
     "move",
@@ -50,7 +50,7 @@ export function moveCommand(from: string, to: string, threadId: string): string 
 }
 
 /** How a command names a database that is called so. */
-export function placeNamed(name: string): { place: string; schema: string | undefined } {
+function placeNamed(name: string): { place: string; schema: string | undefined } {
   const [, server, schema] = /^([^/]+\/.*) \(schema (.+)\)$/.exec(name) ?? [];
   if (server === undefined) return { place: name, schema: undefined };
   return { place: `postgresql://${server}`, schema: schema === "turns" ? undefined : schema };

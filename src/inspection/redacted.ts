@@ -11,7 +11,7 @@ import { type Attempt, type EffectLine, effectLine, logOf } from "./turns";
 export const REDACTED = "langgraph-checkpoint-turns/redacted-thread";
 
 /** A thread for a bug report: what ran when and how it stands, without anything that a user or a model wrote. */
-export interface RedactedThread {
+interface RedactedThread {
   kind: typeof REDACTED;
   threadId: string;
   settings: Readonly<Record<string, string>>;
@@ -91,7 +91,7 @@ function withoutMessage({ name, message }: { name: string; message: string }): {
 }
 
 /** A value's shape: of texts only the length, of numbers and booleans only the kind. Keys that no program would write are hidden. */
-export function redacted(value: unknown): unknown {
+function redacted(value: unknown): unknown {
   if (value === null) return null;
   if (typeof value === "string") return hidden(value);
   if (typeof value !== "object") return `(${typeof value})`;

@@ -17,7 +17,7 @@ export interface Match {
   excerpt: string;
 }
 
-export interface SearchRequest {
+interface SearchRequest {
   pattern: RegExp;
   /** Default: all threads, the one that was saved to last first. */
   threadId?: string | undefined;
@@ -27,7 +27,7 @@ export interface SearchRequest {
 }
 
 /** How far a search came. */
-export interface Searched {
+interface Searched {
   /** Why it stopped before the end: `limit` of matches, or its signal. Null: everything was searched. */
   stopped: "limit" | "signal" | null;
   /** How many threads were searched to their end, of how many. */

@@ -203,7 +203,7 @@ export interface BlameList {
   cursor: string | null;
 }
 
-export interface BlameRequest {
+interface BlameRequest {
   /** A place, as for {@link stateAt}: only changes up to there, in its graph. Undefined: the newest checkpoint. */
   at?: string | undefined;
   limit?: number | undefined;

@@ -39,7 +39,7 @@ export interface ThreadLine {
 
 export type ThreadSort = "activity" | "created" | "turns" | "id";
 
-export interface ThreadsRequest {
+interface ThreadsRequest {
   /** Only threads in one of these states. */
   states?: readonly ThreadState[];
   /** Only threads on which something was saved since then. */

@@ -113,7 +113,7 @@ const MOST_EFFECTS = 2_000;
 /** Reading why an attempt failed means decoding its content. */
 const MOST_ERRORS = 50;
 
-export interface TimelineRequest {
+interface TimelineRequest {
   /** The `before` of the previous page. */
   before?: number | undefined;
   /** How many attempts. */

@@ -34,7 +34,7 @@ export interface Attempt {
   durable: boolean;
 }
 
-export interface LogRequest {
+interface LogRequest {
   taskId?: string | undefined;
   /** A node's name or path. */
   node?: string | undefined;

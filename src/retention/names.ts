@@ -6,7 +6,7 @@ import { checkedArgument } from "../run-config";
 import type { CheckpointName, Store } from "../store/store";
 
 /** The checkpoint to name. Without an id, it is the newest of the namespace; the default namespace is the root. */
-export interface NameRequest {
+interface NameRequest {
   threadId: string;
   checkpointNs?: string;
   checkpointId?: string;

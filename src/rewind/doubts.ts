@@ -5,7 +5,7 @@ import type { CompensationParts } from "./compensate";
 import type { KnownEffects } from "./undos";
 
 /** The effects after a target, once the probes of those in doubt were asked. */
-export interface Asked {
+interface Asked {
   rows: readonly EffectRow[];
   /** By the effect's id, why its probe left it in doubt. */
   causes: ReadonlyMap<string, unknown>;

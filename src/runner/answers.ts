@@ -10,7 +10,7 @@ import type { Assessment } from "./assess";
 import { answerTo, isAnswer, isAnswered, type Question, questionIds } from "./last-run";
 
 /** What LangGraph is called with to continue a thread. */
-export interface Resumption {
+interface Resumption {
   input: unknown;
   /** Whether an answer given now isn't used, because its question had one before the run stopped. */
   isRepeated: boolean;

@@ -87,7 +87,7 @@ export interface Policies {
 }
 
 /** Refused by the policy, or because a restart isn't possible. */
-export type Decision = { effects: EffectsOfRun } & (
+type Decision = { effects: EffectsOfRun } & (
   { policy: "restart" | "continue"; refusal: undefined } | { policy: "restart" | "refuse"; refusal: TurnsError }
 );
 

@@ -70,7 +70,7 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
 export type SettledBy = "probe" | "key" | "rewind" | "maybe-probe" | "person";
 
 /** What the text needs beyond the status. */
-export interface StatusHints {
+interface StatusHints {
   settledBy: (effect: Effect) => SettledBy;
   /** Whether effects of the run are done, so that a restart repeats them. */
   didEffects: boolean;

@@ -7,7 +7,7 @@ import { fieldOf, ALL_TABLES } from "./tables";
 import type { Lease, RunRow, Store } from "./store";
 import { othersFirst } from "../timers";
 
-export interface MoveOrder {
+interface MoveOrder {
   from: Store;
   to: Store;
   threadId: string;
@@ -88,7 +88,7 @@ export async function moveRows(order: MoveOrder): Promise<{ isNew: boolean; rows
 /** How often a thread is read that is saved on meanwhile. */
 const TRIES_OF_COPY = 5;
 
-export type CopyOrder = Omit<MoveOrder, "here" | "lost" | "now">;
+type CopyOrder = Omit<MoveOrder, "here" | "lost" | "now">;
 
 /**
  * Copies a thread to a database where it isn't, and leaves it where it is. The source is only read.

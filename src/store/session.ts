@@ -6,8 +6,6 @@ import type { RowOf, Table } from "./tables";
 import { Recent, type ThreadState } from "./thread-state";
 import { turnValues } from "./turn-rows";
 
-export type { Program } from "./program";
-
 /** How many thread tags are remembered. */
 const TAGS_MAX = 1_000;
 /** How many runs that are over are remembered. */

@@ -31,7 +31,7 @@ import type { Session } from "./session";
 import type { Awaitable, RunRow, Store, When } from "./store";
 
 /** What a store has of its engine's own: the operations that differ, and those that only some engines have. */
-export interface EngineParts
+interface EngineParts
   extends
     Pick<Store, "space" | "giveBackPages" | "checkpointLog" | "vacuumFully" | "backUp" | "close">,
     Partial<Pick<Store, "hasLeftovers" | "copyThread" | "startVerify" | "listen">> {

@@ -108,7 +108,7 @@ export function writesKey(nodeTaskId: string, idx: number): string {
 /** The row of a thread. `seq` is the last number that was taken. */
 export type ThreadFields = RowOf<typeof THREADS>;
 export type ThreadCounts = Pick<ThreadFields, NonNullable<Table["counted"]>>;
-export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "prunedSeq" | "unswept">>;
+type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "prunedSeq" | "unswept">>;
 
 /**
  * A thread with its own row, as the rows of other tables know it. Every commit takes numbers from it and counts the rows that it

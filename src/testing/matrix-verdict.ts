@@ -25,7 +25,7 @@ export interface Finding {
 type Compare = (expected: unknown, found: unknown) => boolean;
 
 /** A killed run (unless it never reached the point), and the one that resumed it. */
-export interface Pair {
+interface Pair {
   killed: ChildRun;
   resumed: ChildRun;
 }

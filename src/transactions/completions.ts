@@ -33,7 +33,7 @@ export type Value = string | number | Uint8Array;
 type Maybe<T> = T | Promise<T>;
 
 /** What an adapter gives. A synchronous one returns no promises. */
-export interface Driver<Db, Sync extends boolean> {
+interface Driver<Db, Sync extends boolean> {
   dialect: Dialect;
   isSync: Sync;
   /** Runs `work` in a new transaction. Commits what it returned; rolls back and throws the same error if it throws. */

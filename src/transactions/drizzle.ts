@@ -2,19 +2,19 @@ import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type Row, type TransactionsOptions, type Value, withLiterals } from "./completions";
 
 /** What is needed of Drizzle on PostgreSQL, and of its transactions. */
-export interface DrizzlePgQueries {
+interface DrizzlePgQueries {
   execute(query: string): PromiseLike<unknown>;
 }
-export interface DrizzlePgDatabase<Tx> extends DrizzlePgQueries {
+interface DrizzlePgDatabase<Tx> extends DrizzlePgQueries {
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
 /** What is needed of Drizzle on better-sqlite3, and of its transactions. */
-export interface DrizzleSqliteQueries {
+interface DrizzleSqliteQueries {
   all(query: string): unknown[];
   run(query: string): unknown;
 }
-export interface DrizzleSqliteDatabase<Tx> extends DrizzleSqliteQueries {
+interface DrizzleSqliteDatabase<Tx> extends DrizzleSqliteQueries {
   transaction<T>(work: (tx: Tx) => T, config?: { behavior?: "immediate" }): T;
 }
 

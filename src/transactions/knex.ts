@@ -2,10 +2,10 @@ import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type DialectOptions, type Row, type Value } from "./completions";
 
 /** What is needed of Knex and of its transactions. */
-export interface KnexQueries {
+interface KnexQueries {
   raw(sql: string, bindings: Value[]): PromiseLike<unknown>;
 }
-export interface KnexDatabase<Trx> extends KnexQueries {
+interface KnexDatabase<Trx> extends KnexQueries {
   transaction<T>(work: (trx: Trx) => Promise<T>): Promise<T>;
 }
 

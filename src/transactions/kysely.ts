@@ -2,14 +2,14 @@ import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type DialectOptions, numbered, type Row, type Value } from "./completions";
 
 /** What is needed of Kysely and of its transactions. */
-export interface KyselyQueries {
+interface KyselyQueries {
   executeQuery(query: KyselyQuery): Promise<{ rows: unknown[] }>;
 }
-export interface KyselyDatabase<Trx> extends KyselyQueries {
+interface KyselyDatabase<Trx> extends KyselyQueries {
   transaction(): { execute<T>(work: (trx: Trx) => Promise<T>): Promise<T> };
 }
 /** What `CompiledQuery.raw` of Kysely makes. */
-export interface KyselyQuery {
+interface KyselyQuery {
   readonly sql: string;
   readonly parameters: readonly unknown[];
   readonly query: { readonly kind: "RawNode"; readonly sqlFragments: readonly string[]; readonly parameters: readonly never[] };

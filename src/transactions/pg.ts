@@ -2,7 +2,7 @@ import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, numbered, type Row, type TransactionsOptions } from "./completions";
 
 /** What is needed of a client of `pg`. */
-export interface PgClient {
+interface PgClient {
   query(sql: string, values?: unknown[]): Promise<{ rows: Row[]; command: string }>;
   release(error?: Error | boolean): void;
   on(event: "error", listener: (error: Error) => void): unknown;
@@ -10,7 +10,7 @@ export interface PgClient {
 }
 
 /** What is needed of a pool of `pg`. Its second `connect` tells TypeScript the type of the clients. */
-export interface PgPool<Client> {
+interface PgPool<Client> {
   connect(): Promise<Client>;
   connect(callback: (error: Error | undefined, client: Client | undefined, done: (release?: unknown) => void) => void): void;
   query(sql: string, values?: unknown[]): Promise<{ rows: Row[] }>;

@@ -2,11 +2,11 @@ import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type DialectOptions, numbered, type Row, type Value } from "./completions";
 
 /** What is needed of a Prisma client and of its transactions. */
-export interface PrismaQueries {
+interface PrismaQueries {
   $queryRawUnsafe(sql: string, ...values: Value[]): PromiseLike<unknown>;
   $executeRawUnsafe(sql: string): PromiseLike<number>;
 }
-export interface PrismaDatabase<Tx> extends PrismaQueries {
+interface PrismaDatabase<Tx> extends PrismaQueries {
   $transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
 }
 

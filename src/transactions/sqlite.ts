@@ -2,7 +2,7 @@ import { checkedHandle, Completions, type Row, type TransactionsOptions, type Va
 import type { Transactions } from "../effects/transactional";
 
 /** What is needed of a database of better-sqlite3, or of `node:sqlite`. */
-export interface SqliteDatabase {
+interface SqliteDatabase {
   exec(sql: string): unknown;
   prepare(sql: string): { readonly reader?: boolean; all(...values: Value[]): unknown[]; run(...values: Value[]): unknown };
 }

@@ -23,7 +23,7 @@ export interface AttachOptions {
 }
 
 /** The saver whose graphs are attached to. */
-export interface AttachingSaver {
+interface AttachingSaver {
   saver: object;
   logger: Logger;
 }
@@ -125,7 +125,7 @@ const CHECKPOINTER = 7;
  * @param face what was put into the graph's callbacks
  * @param saver the saver that the face records for
  */
-export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void {
+function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void {
   const pregel = graph as RunningGraph;
   const { _streamIterator: run, _defaults: defaults, _runLoop: runSteps, withConfig, getState } = pregel;
   const replace = (name: keyof RunningGraph, value: unknown): void =>

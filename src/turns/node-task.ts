@@ -130,7 +130,7 @@ export function pullTaskId(
 }
 
 /** The id of a task that a Send started. */
-export function pushTaskId(scope: string, step: number, name: string, index: number, checkpointId: string): string {
+function pushTaskId(scope: string, step: number, name: string, index: number, checkpointId: string): string {
   return derive([scope, String(step), name, PUSH, String(index)], checkpointId);
 }
 

@@ -10,7 +10,7 @@ const CHECK_EVERY_MS = 20;
 const QUIET_MS = 500;
 
 /** What tells a run from earlier and later ones. */
-export interface RunMarks {
+interface RunMarks {
   sawDeletion: SawDeletion;
   lease: Lease | undefined;
 }

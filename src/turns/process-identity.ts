@@ -11,7 +11,7 @@ export const BEAT_EXPIRY_MS = 30_000;
  * A live process on this host that hasn't shown itself for so long can't do anything: it's stopped, or its event loop is blocked. Much
  * longer than for other hosts, where nobody can ask whether the process is alive.
  */
-export const WEDGED_MS = 300_000;
+const WEDGED_MS = 300_000;
 
 /**
  * Identifies this process, even if its pid is reused, and the worker thread in it. Each worker thread has globals of its own, so

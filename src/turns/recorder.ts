@@ -24,7 +24,7 @@ const STEP_TAG = /^graph:step:/;
 const HIDDEN_TAG = "langsmith:hidden";
 
 /** What LangChain tells about a run that starts. */
-export interface StartedRun {
+interface StartedRun {
   runId: string;
   parentRunId: string | undefined;
   tags: string[] | undefined;

@@ -18,7 +18,7 @@ export type UnsavedTurn = Omit<TurnToRedact, "state" | "graphId" | "taskId" | "s
 /** What is kept of a turn's state: all of it, a replacement, nothing, or nothing because its checkpoint has it. */
 type Kept = { as: "full"; value: unknown } | { as: "redacted"; value: unknown } | { as: "none" } | { as: "told" };
 
-export interface RedactionOptions extends EncodeOptions {
+interface RedactionOptions extends EncodeOptions {
   redact?: ((turn: TurnToRedact) => Record<string, unknown> | undefined) | undefined;
   turns: "full" | "metadata" | "off";
   logger: Logger;

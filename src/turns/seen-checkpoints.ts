@@ -57,7 +57,7 @@ interface Place {
 }
 
 /** A checkpoint that was handed in or read. */
-export interface Seen extends Place {
+interface Seen extends Place {
   checkpointId: string;
   step: number;
   /** The channels that have a value. */

@@ -27,7 +27,7 @@ import { type SeenCheckpoints, tells } from "./seen-checkpoints";
 import type { ModelCaller } from "./tokens";
 import type { UnsavedResults } from "./unsaved-results";
 
-export interface TurnLogParts {
+interface TurnLogParts {
   store: Store;
   options: ResolvedOptions;
   runs: RunRegistry;

@@ -27,7 +27,7 @@ export interface Task {
 }
 
 /** A run of an attached graph, in a live process. */
-export interface Run {
+interface Run {
   runId: string;
   threadId: string;
   host: string;

@@ -256,7 +256,7 @@ export function endsOf(joined: string): number[] {
 }
 
 /** The end of the JSON string that begins there. */
-export function endOfString(text: string, start: number): number {
+function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let before = quote - 1;
     while (text.charCodeAt(before) === BACKSLASH) before -= 1;

@@ -279,7 +279,7 @@ export interface PackingList extends PackedList {
  * @param before the channel's value when it was last saved or read
  * @param known the texts of all elements, if the caller has them
  */
-export function packList(
+function packList(
   value: readonly unknown[],
   before: KnownState | undefined,
   packing: Packing,

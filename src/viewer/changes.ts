@@ -16,7 +16,7 @@ import { type Context, FORMAT } from "./routes";
 
 /* What POST does. Only with `turns web --write`, and only with the id of the thread, typed. */
 
-export interface Change {
+interface Change {
   /** `/api/threads/:id/rewind` */
   pattern: string;
   act: (context: Context, params: Readonly<Record<string, string>>, body: unknown) => Promise<Done>;

@@ -44,7 +44,7 @@ export class Cursors {
   }
 }
 
-export interface LiveRequest {
+interface LiveRequest {
   saver: BaseTurnSaver;
   cursors: Cursors;
   file: WatchedFile;
@@ -194,7 +194,7 @@ async function announced(saver: BaseTurnSaver, change: Change): Promise<LiveChan
 }
 
 /** A change with a line about it. */
-export function toldOf(change: Change): LiveChange {
+function toldOf(change: Change): LiveChange {
   const { kind, threadId, seq } = change;
   const base = { kind, threadId, number: numberOf(seq) };
   switch (change.kind) {

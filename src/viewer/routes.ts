@@ -52,14 +52,14 @@ export interface Context {
 }
 
 /** A request whose path matched. */
-export interface Asked {
+interface Asked {
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
   /** Aborted when the client has gone. */
   signal: AbortSignal;
 }
 
-export interface Route {
+interface Route {
   /** `/api/threads/:id/state` */
   pattern: string;
   answer: (context: Context, asked: Asked) => Promise<object>;

@@ -65,7 +65,7 @@ export async function planned(
 
 const OUTCOMES = ["done", "not-done", "history", "undo-done", "undo-not-done"] as const;
 
-export const RESOLVE = command<ChangeOptions & { result?: string }>({
+const RESOLVE = command<ChangeOptions & { result?: string }>({
   name: "effect resolve",
   args: "<effect> <outcome>",
   summary: `settle an effect in doubt: ${OUTCOMES.join(", ")}`,
@@ -156,7 +156,7 @@ interface RewindOptions extends ChangeOptions {
   abandon?: boolean;
 }
 
-export const REWIND = command<RewindOptions>({
+const REWIND = command<RewindOptions>({
   name: "rewind",
   args: "<thread>",
   summary: "rewind a thread to the end of a task, undoing its effects; finish or abandon a rewind",
@@ -304,7 +304,7 @@ function removedText(removed: RewindCounts | null, tasks: readonly string[], ver
   return `${verb}: ${plural(tasks.length, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}, ${plural(effects, "effect")}.`;
 }
 
-export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
+const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
   name: "take-back",
   args: "<rewind>",
   summary: "take a rewind back, if nothing was saved on its thread since",
@@ -339,7 +339,7 @@ export const TAKE_BACK = command<ChangeOptions & { despiteUndone?: boolean }>({
   },
 });
 
-export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
+const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
   name: "name",
   args: "<thread> <name>",
   summary: "name a checkpoint, so that it is never pruned",
@@ -385,7 +385,7 @@ export const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
 
 const GIVE_WHOLE = "To delete it, give its whole id.";
 
-export const DELETE = command<ChangeOptions & { final?: boolean }>({
+const DELETE = command<ChangeOptions & { final?: boolean }>({
   name: "delete",
   args: "<thread>",
   summary: "delete a thread",
@@ -412,7 +412,7 @@ export const DELETE = command<ChangeOptions & { final?: boolean }>({
   },
 });
 
-export const COPY = command<ChangeOptions>({
+const COPY = command<ChangeOptions>({
   name: "copy",
   args: "<thread> <new>",
   summary: "copy a thread to a new id",
@@ -456,7 +456,7 @@ interface PruneOptions extends ChangeOptions {
   idle?: number;
 }
 
-export const PRUNE = command<PruneOptions>({
+const PRUNE = command<PruneOptions>({
   name: "prune",
   args: "[thread]",
   summary: "remove old checkpoints of a thread, or of all",
@@ -556,7 +556,7 @@ export const BACKUP = command<{ overwrite?: boolean; verify?: boolean }>({
   },
 });
 
-export const VACUUM = command<ChangeOptions & { full?: boolean }>({
+const VACUUM = command<ChangeOptions & { full?: boolean }>({
   name: "vacuum",
   summary: "give free space back: to the disk, or on PostgreSQL to new rows",
   examples: ["turns vacuum", "turns vacuum --yes", "turns vacuum --full --yes"],

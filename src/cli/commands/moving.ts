@@ -138,7 +138,7 @@ function rowsCopied(progress: Progress): (news: MoveProgress) => void {
   };
 }
 
-export const MOVE = ownCommand<ChangeOptions & ToOptions>({
+const MOVE = ownCommand<ChangeOptions & ToOptions>({
   name: "move",
   args: "<src> <dst> [thread]",
   summary: "move a thread, or all, to another database",
@@ -375,7 +375,7 @@ interface ImportOptions extends ChangeOptions, DatabaseOptions {
   allowPlaintext?: boolean;
 }
 
-export const IMPORT = ownCommand<ImportOptions>({
+const IMPORT = ownCommand<ImportOptions>({
   name: "import",
   args: "<src> [thread]",
   summary: "copy a thread from an export, a backup or another database",
@@ -484,7 +484,7 @@ interface OfficialOptions extends ChangeOptions, DatabaseOptions {
   wholeNumbers?: boolean;
 }
 
-export const IMPORT_OFFICIAL = ownCommand<OfficialOptions>({
+const IMPORT_OFFICIAL = ownCommand<OfficialOptions>({
   name: "import-official",
   args: "<src> [thread...]",
   summary: "import what LangGraph's own SqliteSaver or PostgresSaver stored",

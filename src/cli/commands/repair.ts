@@ -75,7 +75,7 @@ function filesOnly(name: string, remedy: string): TurnsError {
   });
 }
 
-export const MIGRATE = ownCommand<ChangeOptions & { printSql?: boolean }>({
+const MIGRATE = ownCommand<ChangeOptions & { printSql?: boolean }>({
   name: "migrate",
   summary: "create the tables, or bring them up to date",
   examples: [
@@ -150,7 +150,7 @@ async function versionAt(place: string, options: PlaceOptions): Promise<{ found:
   }
 }
 
-export const KEYS_ROTATE = ownCommand<ChangeOptions & { newKeyFile?: string }>({
+const KEYS_ROTATE = ownCommand<ChangeOptions & { newKeyFile?: string }>({
   name: "keys rotate",
   summary: "seal everything again under another key",
   examples: [

@@ -85,7 +85,7 @@ interface ResumeOptions extends GraphOptions {
   accept?: readonly string[];
 }
 
-export const RESUME = command<ResumeOptions>({
+const RESUME = command<ResumeOptions>({
   name: "resume",
   args: "<thread>",
   summary: "continue a thread where it stopped, with its graph",
@@ -315,7 +315,7 @@ function reportText({ threadId, state, ran, questions, failures }: RunReport, lo
   ].join("\n");
 }
 
-export const ANSWER = command<GraphOptions & { value?: string }>({
+const ANSWER = command<GraphOptions & { value?: string }>({
   name: "inbox answer",
   args: "<question>",
   summary: "answer a question and let its thread continue",
@@ -395,7 +395,7 @@ interface RecoverCommandOptions extends GraphOptions {
   every?: number;
 }
 
-export const RECOVER = command<RecoverCommandOptions>({
+const RECOVER = command<RecoverCommandOptions>({
   name: "recover",
   summary: "resume all threads whose process is gone, with their graph",
   examples: [

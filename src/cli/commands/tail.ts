@@ -120,7 +120,7 @@ function watchFile(path: string, changed: (what: string) => void): () => void {
 }
 
 /** A change as a line of JSON: its `seq` is the number that people see, and dates are texts. */
-export function changeLine({ seq, kind, threadId, ...rest }: Change): Record<string, unknown> {
+function changeLine({ seq, kind, threadId, ...rest }: Change): Record<string, unknown> {
   const plainRest = Object.entries(rest).map(
     ([name, value]) => [name, value instanceof Date ? value.toISOString() : (value ?? null)] as const,
   );

@@ -145,7 +145,7 @@ export function* openArchive(
 }
 
 /** Reads the rows of an archive in their order. */
-export function* eachArchived(session: Session, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
+function* eachArchived(session: Session, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
   yield* eachRow(
     session,
     { table: ARCHIVE.name, query: OF_REWIND, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE },

@@ -18,7 +18,7 @@ const PAGE = 64;
 /** The tables in the order in which their rows are written: what others refer to comes first. */
 const BY_NUMBER: readonly Table[] = [...THREAD_TABLES].reverse();
 /** Tables with few rows per thread that know only the thread's id. A run doesn't move. */
-export const BY_ID: readonly Table[] = ALL_TABLES.filter(
+const BY_ID: readonly Table[] = ALL_TABLES.filter(
   (table) =>
     table.ofThread !== undefined &&
     "column" in table.ofThread &&
@@ -30,7 +30,7 @@ export const BY_ID: readonly Table[] = ALL_TABLES.filter(
 export const MOVED: readonly Table[] = [...BY_NUMBER, ARCHIVE, ...BY_ID];
 
 /** A thread under its number here. */
-export interface Numbered {
+interface Numbered {
   threadId: string;
   thread: number;
 }

@@ -32,7 +32,7 @@ export function* nameCheckpoint(
   return yield* saveName(session, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 
-export function* saveName(session: Session, key: ThreadState, given: CheckpointName): Program<CheckpointName> {
+function* saveName(session: Session, key: ThreadState, given: CheckpointName): Program<CheckpointName> {
   if ((yield* session.get(IS_GIVEN, key.thread, given.name)) === undefined) key.count("others");
   else key.touch();
   yield* session.run(NAME_ROWS.save, ...NAME_ROWS.values(session.sealing, key, given));

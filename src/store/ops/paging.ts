@@ -33,7 +33,7 @@ export function partsOf(values: readonly number[]): (number | null)[][] {
 }
 
 /** A query that is read a page at a time, so that not all of it is in memory at once. */
-export interface Paged {
+interface Paged {
   readonly table: string;
   /** In the order of `key`, behind the last value bound, up to `limit` rows. */
   readonly query: string;

@@ -96,7 +96,7 @@ function firstUnits(units: readonly PruneUnit[], limit: number): readonly PruneU
   return units.slice(0, end);
 }
 
-export function countsOf(units: readonly PruneUnit[]): PruneCounts {
+function countsOf(units: readonly PruneUnit[]): PruneCounts {
   const sum = (count: (unit: PruneUnit) => number): number => units.reduce((total, unit) => total + count(unit), 0);
   return {
     checkpoints: sum(({ isCheckpoint }) => Number(isCheckpoint)),

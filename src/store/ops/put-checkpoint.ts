@@ -244,7 +244,7 @@ function entryText({ version, pointer }: ChannelEntry): string {
 }
 
 /** Whether a pointer leads to exactly this value. */
-export function leadsTo(pointer: Pointer, packed: PackedValue): boolean {
+function leadsTo(pointer: Pointer, packed: PackedValue): boolean {
   if (pointer.kind === "inline") return packed.kind === "inline" && packed.text === pointer.text;
   if (pointer.kind === "whole") return packed.kind === "whole" && packed.chunk.address === pointer.address;
   return packed.kind === "list" && packed.length === pointer.length && packed.digest === pointer.digest;
@@ -255,7 +255,7 @@ const GREATEST_ID = `SELECT max(id) AS id FROM (
     UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2) AS ids`;
 
 /** What saves need to know of a checkpoint: remembered, or read. */
-export function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {
+function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return remembered;
   const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
@@ -274,14 +274,14 @@ export function rememberRead(
 }
 
 /** What is already stored of a checkpoint that is about to be saved. */
-export interface SavedBefore {
+interface SavedBefore {
   head: KnownHead | undefined;
   /** {@link KnownHead.writes}: a checkpoint may have writes before it is saved. */
   writes: KnownHead["writes"];
 }
 
 /** Usually the checkpoint's id is greater than all earlier ids of its namespace; then nothing is stored, and nothing is read. */
-export function* savedBefore(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<SavedBefore> {
+function* savedBefore(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<SavedBefore> {
   const { heads, greatestIds } = key.facts;
   const remembered = heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return { head: remembered, writes: remembered.writes };
@@ -309,7 +309,7 @@ function isGreater(left: string, right: string): boolean {
   return Buffer.compare(Buffer.from(left), Buffer.from(right)) > 0;
 }
 
-export function rememberHead({ facts }: ThreadState, head: KnownHead): KnownHead {
+function rememberHead({ facts }: ThreadState, head: KnownHead): KnownHead {
   facts.heads.set(headKey(head.ns, head.checkpointId), head);
   return head;
 }

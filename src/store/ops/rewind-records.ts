@@ -11,7 +11,7 @@ import { threadKey } from "./thread-rows";
 export type StoredRewind = RowOf<typeof REWINDS>;
 export type RawRewind = RawOf<typeof REWINDS>;
 
-export const REWINDS_OF = REWIND_ROWS.select("WHERE thread_id = ? ORDER BY seq");
+const REWINDS_OF = REWIND_ROWS.select("WHERE thread_id = ? ORDER BY seq");
 const BY_ID = REWIND_ROWS.select("WHERE id = ?");
 
 /** Drops the number of archived rows, for callers that don't need it. */

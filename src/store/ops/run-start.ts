@@ -41,7 +41,7 @@ const MARK = textFor(({ clock }) => {
 });
 
 /** What a run found on its thread when it was marked. */
-export interface StartFacts {
+interface StartFacts {
   deletion: number;
   epoch: number;
   threadId: string;

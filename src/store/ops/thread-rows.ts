@@ -45,7 +45,7 @@ const HAS_CHECKPOINT =
   "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
 /** A row that is under another thread because of damage must not block this one. */
 const HOLDS = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
-export const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
+const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
 
 /**
  * Whether the rows of threads are those that were written. A checksum covers the thread's sequence, which each commit advances.
@@ -89,14 +89,14 @@ export function* threadNumbers(session: Session, threadId: string): Program<numb
 }
 
 /** {@link threadKey} for a program that may create it: nobody else does so until the end of the transaction. */
-export function* threadToCreate(session: Session, threadId: string): Program<ThreadState | undefined> {
+function* threadToCreate(session: Session, threadId: string): Program<ThreadState | undefined> {
   const key = yield* threadKey(session, threadId);
   if (key !== undefined || session.engine.dialect.lockText === undefined) return key;
   yield* session.lock(threadId);
   return yield* threadKey(session, threadId);
 }
 
-export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
+function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
   if (!session.sealing.encrypted) yield* refuseEncrypted(session, `Thread ${JSON.stringify(threadId)}`);
   return yield* insertEmpty(session, yield* takeNumber(session), threadId, createdAt);
 }

@@ -85,7 +85,7 @@ function bySeq(left: TurnRow, right: TurnRow): number {
 }
 
 /** The fields of a saved turn that may change. */
-export type TurnChange = Partial<ChangesOf<typeof TURNS>>;
+type TurnChange = Partial<ChangesOf<typeof TURNS>>;
 
 /**
  * Changes a turn in place, within the caller's transaction.

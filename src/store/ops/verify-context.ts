@@ -262,7 +262,7 @@ export interface Stretch {
   begin?: readonly Key[];
 }
 
-export interface TableWalk<R> extends Stretch {
+interface TableWalk<R> extends Stretch {
   table: string;
   counts?: keyof VerifyCounts;
   columns?: string;

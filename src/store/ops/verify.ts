@@ -12,7 +12,7 @@ import type { Session } from "../session";
 const STEP_MS = 20;
 
 /** What an engine checks of its own before the rows, on the whole database or on one thread. */
-export type OwnPhases = (session: Session, only: Owner | undefined) => Program<Phase[]>;
+type OwnPhases = (session: Session, only: Owner | undefined) => Program<Phase[]>;
 
 /**
  * A walk through all tables in short steps. Each step is a transaction, and has to see one state of the database.

@@ -18,7 +18,7 @@ export interface Query {
 export type Answer = { rows: unknown[][]; names: readonly string[]; count: number; command: string } | { error: unknown };
 
 /** What the driver gives a batch to send itself by. */
-export interface Wire {
+interface Wire {
   readonly stream: { readonly writable: boolean; write(bytes: Uint8Array): unknown };
   sendCopyFail(reason: string): void;
 }

@@ -21,7 +21,7 @@ import {
 import { nameOf, Translator } from "./translate";
 import { later } from "../../timers";
 
-export interface PostgresEngineOptions {
+interface PostgresEngineOptions {
   /** For messages. */
   name: string;
   /** Unquoted. */

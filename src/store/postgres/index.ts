@@ -18,7 +18,7 @@ import { unlockDatabase } from "./unlock";
 export type { PgClient, PgPool } from "./driver";
 export { migrationSql } from "./migrate";
 
-export interface PostgresStoreOptions {
+interface PostgresStoreOptions {
   schema: string;
   /** `never` only checks. */
   migrate: "auto" | "never";

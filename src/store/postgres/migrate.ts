@@ -9,7 +9,7 @@ import { postgresMigrations } from "./migrations.generated";
 const newest = postgresMigrations.at(-1)?.version ?? 0;
 
 /** Where the tables are, for statements and messages. */
-export interface Place {
+interface Place {
   /** For messages. */
   database: string;
   /** Unquoted. */

@@ -71,7 +71,7 @@ const PARSERS: Readonly<Record<number, Parse>> = {
 };
 
 /** A column of a type that no statement should return. */
-export class UnknownType extends Error {
+class UnknownType extends Error {
   constructor(type: number) {
     super(`a statement returns a column of type ${type}, which nobody reads`);
   }

@@ -18,7 +18,7 @@ const PAGES_AT_ONCE = 256;
  */
 const PAGES_PER_SYNC = 2_048;
 
-export interface BackupSource {
+interface BackupSource {
   db: SqliteDatabase;
   /** Runs work after everything that was handed in before it, unless the file was cut or is gone. */
   inTurn: <T>(work: () => T) => Awaitable<T>;

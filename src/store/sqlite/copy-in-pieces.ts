@@ -17,7 +17,7 @@ import { othersFirst } from "../../timers";
 const READ_MS = 5;
 const ROWS_PER_PIECE = 500;
 
-export interface CopyParts {
+interface CopyParts {
   db: SqliteDatabase;
   session: SqliteSession;
   write: <T>(work: () => T) => Awaitable<T>;

@@ -14,11 +14,10 @@ import type { Program } from "../program";
 import { storeOn } from "../store-on";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
 
-export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./driver";
-export { type DriverName, DRIVERS } from "./open-database";
+export type { DatabaseHandle } from "./driver";
 export { SqliteTurnLog } from "./turn-log";
 
-export interface SqliteStoreOptions extends ConnectionOptions {
+interface SqliteStoreOptions extends ConnectionOptions {
   /** How long a save waits (asynchronously) for a lock that another process holds, in milliseconds. */
   busyTimeoutMs: number;
   encryption?: EncryptionOption;

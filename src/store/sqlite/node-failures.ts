@@ -49,7 +49,7 @@ const NAMES: ReadonlyMap<number, string> = new Map(
 );
 
 /** An SQLite error of `node:sqlite`, with the code that better-sqlite3 gives it. */
-export class NodeSqliteError extends Error {
+class NodeSqliteError extends Error {
   readonly code: string;
 
   constructor(code: string, cause: { message: string }) {

@@ -3,7 +3,7 @@ import { placeNow } from "./place";
 import { store } from "./store";
 
 /** How the page hears of changes. `gone`: the database was removed or replaced, and the page can't continue. */
-export interface Hearing {
+interface Hearing {
   state: "connecting" | "live" | "lost" | "gone";
   /** What is wrong. */
   message: string;

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 
 /** A value that components read, and that changes from anywhere. */
-export interface Store<T> {
+interface Store<T> {
   get(): T;
   set(value: T): void;
   /** In a component: the value, and a new rendering when it changes. */

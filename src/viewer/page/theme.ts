@@ -1,7 +1,7 @@
 import { server } from "./server";
 import { store } from "./store";
 
-export type Theme = "auto" | "light" | "dark";
+type Theme = "auto" | "light" | "dark";
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 
 const remembered = localStorage.getItem("turns.theme") as Theme | null;

@@ -27,7 +27,7 @@ import { type RepairedThreads, repairThreads } from "./repair-threads";
 import { type SourceRow, sourceRows, type TableGap, tablesOf } from "./rows";
 import { othersFirst } from "../../../timers";
 
-export interface SalvageFileOptions {
+interface SalvageFileOptions {
   encryption: EncryptionOption | undefined;
   /** Whether to ignore the write-ahead log beside the source. */
   ignoreLog: boolean;

@@ -10,7 +10,7 @@ const PAGE_BYTES = 4096;
 const PENDING_BYTE = 0x40000000;
 
 /** The pointer map's entry for a page, in an auto-vacuum file. */
-export interface PageUse {
+interface PageUse {
   type: "root" | "free" | "overflow" | "tree";
   parent: number;
 }
