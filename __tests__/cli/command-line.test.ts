@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import Database from "better-sqlite3";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
@@ -837,6 +837,40 @@ describe("what only looks", () => {
     writeFileSync(foreign, "");
     expect(await turns(["threads"], {}, foreign)).toMatchObject({ code: 1, stderr: expect.stringContaining("SCHEMA_OUTDATED") });
     expect(statSync(foreign).size).toBe(0);
+  });
+
+  test("S10.1 --yes makes no database where none is, and no tables in another program's", async () => {
+    const others = { nowhere: tempFile(), foreign: tempFile() };
+    if (!ON_POSTGRES) new Database(others.foreign).exec("CREATE TABLE users (id INTEGER)").close();
+    const content = () => (ON_POSTGRES ? "" : readFileSync(others.foreign, "latin1"));
+    const before = content();
+    const nothing = /There is no file|belongs to another program|SCHEMA_OUTDATED/;
+    const changing: readonly string[][] = [
+      ...[["rewind", "a"], ["take-back", "a"], ["delete", "a"], ["copy", "a", "b"], ["name", "a", "b"], ["vacuum"]],
+      ...[
+        ["prune", "--keep-last", "1"],
+        ["effect", "resolve", "a", "done"],
+        ["inbox", "answer", "a", "--value", "1"],
+      ],
+      ...[
+        ["resume", "a", "--graph", "./none.ts"],
+        ["recover", "--graph", "./none.ts"],
+      ],
+    ];
+    for (const at of ON_POSTGRES ? [others.nowhere] : Object.values(others)) {
+      for (const args of changing) {
+        const { code, stdout, stderr } = await turns([...args, "--yes"], {}, at);
+        expect({ args, code: code === 0, stdout }).toEqual({ args, code: false, stdout: "" });
+        expect(stderr).toMatch(nothing);
+      }
+      expect((await turns(["web", "--write"], {}, at)).stderr).toMatch(nothing);
+      const [, from = "", ...schema] = place(at);
+      const moved = await told([process.execPath, program, "move", from, `${at}.moved`, "--yes", ...schema]);
+      expect(moved.stderr).toMatch(nothing);
+      expect((await turns(["threads"], {}, at)).stderr).toMatch(nothing);
+    }
+    expect(existsSync(others.nowhere)).toBe(false);
+    expect(content()).toBe(before);
   });
 
   test("S10.1 a saver that is read-only refuses every change, and reads everything", async () => {

@@ -15,7 +15,7 @@ import { type DatabaseOptions, FILES, isLikeUrl, isUrl, withoutPassword } from "
  * @throws {UsageError} if there is none, or more than one; {TurnsError} what opening throws
  */
 export async function opened(options: DatabaseOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
-  return openAt(await located(options), placeOf(options), how);
+  return openThere(await located(options), placeOf(options), how);
 }
 
 /** What goes with the place of the command line's own database. @throws {UsageError} */
@@ -71,6 +71,7 @@ async function isOurs(file: string): Promise<boolean> {
 const tell = (_: object, message: string): void => void process.stderr.write(`turns: ${message}.\n`.replace(/\.\.\n$/, ".\n"));
 /** Warnings as a person reads them, without their data. */
 const LOGGER: Logger = { debug: () => undefined, info: () => undefined, warn: tell, error: tell };
+const SILENT: Logger = { ...LOGGER, warn: () => undefined, error: () => undefined };
 
 /** What goes with the place of a database. */
 export interface PlaceOptions {
@@ -122,6 +123,19 @@ export async function openAt(place: string, { schema, encryption }: PlaceOptions
 }
 
 /**
+ * {@link openAt} for a database that is there: a mistyped name makes no new one, and a database of something else gets no tables.
+ */
+export async function openThere(place: string, options: PlaceOptions, how: TurnSaverOptions): Promise<BaseTurnSaver> {
+  try {
+    if (how.readOnly !== true) await closed(await openAt(place, options, { readOnly: true, logger: SILENT }));
+  } catch (error) {
+    if (error instanceof UsageError || hasNoTables(error)) throw error;
+    // What else is wrong is told when it's opened for writing.
+  }
+  return openAt(place, options, how);
+}
+
+/**
  * Opens a database that a command writes to, which may not exist yet.
  *
  * @param isWriting false: only to tell what would be done
@@ -143,9 +157,13 @@ async function openExisting(place: string, options: PlaceOptions): Promise<BaseT
   try {
     return await openAt(place, options, { readOnly: true });
   } catch (error) {
-    if (TurnsError.is(error, "SCHEMA_OUTDATED") && error.data["found"] === 0) return undefined;
+    if (hasNoTables(error)) return undefined;
     throw error;
   }
+}
+
+function hasNoTables(error: unknown): boolean {
+  return TurnsError.is(error, "SCHEMA_OUTDATED") && error.data["found"] === 0;
 }
 
 /** What a computer says when there is nobody at an address. */

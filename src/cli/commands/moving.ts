@@ -13,7 +13,7 @@ import type { ThreadActivity } from "../../store/inspection";
 import { BESIDE, failureOf, refuseTarget } from "../../store/backup-target";
 import { isAlive } from "../../turns/process-identity";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
-import { closed, fileOf, keysOf, located, openAt, openTarget, type PlaceOptions, placeOf } from "../database";
+import { closed, fileOf, keysOf, located, openAt, openTarget, openThere, type PlaceOptions, placeOf } from "../database";
 import { DONE, INTERRUPTED, NEEDS_DECISION, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, pairs, table } from "../look";
@@ -151,7 +151,7 @@ const MOVE = ownCommand<ChangeOptions & ToOptions>({
   runAlone: async ([src = "", dst = "", thread], { allowPlaintext = false, ...options }) => {
     const isWriting = options.yes === true && options.dryRun !== true;
     const own = placeOf(options);
-    const from = await openAt(src, own, { readOnly: !isWriting });
+    const from = await openThere(src, own, { readOnly: !isWriting });
     let to: BaseTurnSaver | undefined;
     try {
       const threadId = thread === undefined ? undefined : await threadToMove(from, thread);

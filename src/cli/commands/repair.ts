@@ -6,7 +6,7 @@ import { internalsOf } from "../../internals";
 import type { SalvageReport } from "../../maintenance";
 import type { EncryptionOption } from "../../sealing";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
-import { closed, fileOf, keysOf, located, openAt, type PlaceOptions, placeOf } from "../database";
+import { closed, fileOf, keysOf, located, openAt, openThere, type PlaceOptions, placeOf } from "../database";
 import { DONE, FOUND, INTERRUPTED, tablesText, UsageError } from "../exit";
 import { interruptible } from "../interrupt";
 import { type Look, table } from "../look";
@@ -167,7 +167,7 @@ const KEYS_ROTATE = ownCommand<ChangeOptions & { newKeyFile?: string }>({
     const place = await located(options);
     const { schema, encryption: old } = placeOf(options);
     const encryption = rotatedTo(old, keysOf(newKeyFile, "TURNS_NEW_KEY", "--new-key-file"));
-    const saver = await openAt(place, { schema, encryption }, { readOnly: !isWriting });
+    const saver = await openThere(place, { schema, encryption }, { readOnly: !isWriting });
     try {
       const { store } = internalsOf(saver);
       const inUse = await store.inspect.keyIds();
