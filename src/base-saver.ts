@@ -47,6 +47,7 @@ import { deltaHistoryOf, readAsked, readListed, readTuple, type TupleParts } fro
 import { attachRecorder, type AttachOptions } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
 import type { Draining } from "./turns/draining";
+import { beginVisit, type RootStep } from "./turns/nested-resume";
 import { isRecorded, type TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
@@ -199,9 +200,17 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
       this.#runStarts.add(config, at, { sawDeletion: deletion, sawEpoch: epoch, lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at, start);
+    if (tuple !== undefined && at.ns !== "" && at.checkpointId === undefined && isRecorded(config.callbacks, this.#recorder))
+      await beginVisit(config, tuple, (checkpointId) => this.#rootStep(at.threadId, checkpointId));
     if (tuple?.metadata !== undefined)
       this.#seen.add(at, tuple.checkpoint, tuple.metadata, runAround(config.callbacks), tuple.pendingWrites ?? []);
     return tuple;
+  }
+
+  async #rootStep(threadId: string, checkpointId: string): Promise<RootStep | undefined> {
+    const tuple = await readTuple(this.#tupleParts(), { threadId, ns: "", checkpointId });
+    const parentId = tuple?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
+    return tuple && { source: tuple.metadata?.source, parentId };
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { Runnable } from "@langchain/core/runnables";
+import type { Runnable, RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { effect, type EffectOptions } from "langgraph-checkpoint-turns";
 import { type Failpoint, setFailpointHandler } from "../../src/testing-internal";
@@ -26,15 +26,19 @@ const Outer = Annotation.Root({
   visits: Annotation<number>({ reducer: (a, b) => a + b, default: () => 0 }),
 });
 
+/** How a graph gets to the one inside it: as its node, or by a call in a node's body. */
+const WAYS = ["is a node", "is called by a node"] as const;
+type Way = (typeof WAYS)[number];
+
 /** Two visits to a graph of s1 and s2 that keeps its state; `depth` such graphs lie inside each other, sub1 the outermost. */
-function loop(path: string, ran: string[], depth = 1, options = {}) {
+function loop(path: string, ran: string[], depth = 1, options = {}, way: Way = "is a node") {
   const note = (name: string) => () => (ran.push(name), {});
   let graph: any = new StateGraph(Inner).addNode("s1", note("s1")).addNode("s2", note("s2"));
   graph.addEdge(START, "s1").addEdge("s1", "s2");
   for (let level = depth; level > 0; level -= 1) {
     const [name, inner] = [`sub${level}`, graph.compile({ checkpointer: true })];
     graph = new StateGraph(level === 1 ? Outer : (Inner as never))
-      .addNode(name, inner, level === 1 ? options : {})
+      .addNode(name, way === "is a node" ? inner : called(inner), level === 1 ? options : {})
       .addEdge(START, name);
   }
   graph.addNode("again", () => ({ visits: 1 })).addEdge("sub1", "again");
@@ -43,53 +47,90 @@ function loop(path: string, ran: string[], depth = 1, options = {}) {
   return saver.attach(graph.compile({ checkpointer: saver })) as Runnable;
 }
 
+function called(graph: Runnable) {
+  return async ({ seed }: typeof Inner.State, config: RunnableConfig) => ({ seed: (await graph.invoke({ seed }, config)).seed });
+}
+
 const empties = { s1: 0, s2: 0 };
 const counted = (ran: string[]) => ran.reduce((counts, name) => ({ ...counts, [name]: counts[name as "s1"] + 1 }), empties);
 
+const CASES = WAYS.flatMap((way) => [1, 2, 3].map((depth) => [way, depth] as const));
+
 describe("S2.8 a graph with checkpointer: true that is visited again, in a resume", () => {
-  test.each([1, 2, 3])(
-    "a visit that had saved nothing is made: the end of the one before is not its own (%i deep)",
-    async (depth) => {
+  test.each(CASES)(
+    "a visit that had saved nothing is made: the end of the one before is not its own (%s, %i deep)",
+    async (way, depth) => {
       const path = fresh();
       const ran: string[] = [];
       dieAt("thought.before", `sub${depth}`, 2);
-      await expect(loop(path, ran, depth).invoke(input, thread())).rejects.toThrow(died);
+      await expect(loop(path, ran, depth, {}, way).invoke(input, thread())).rejects.toThrow(died);
       setFailpointHandler(undefined);
       expect(counted(ran)).toEqual({ s1: 1, s2: 1 });
-      await loop(path, ran, depth).invoke(null, thread());
+      await loop(path, ran, depth, {}, way).invoke(null, thread());
       expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
     },
   );
 
-  test.each([1, 2, 3])("a visit in its midst continues there (%i deep)", async (depth) => {
+  test.each(CASES)("a visit in its midst continues there (%s, %i deep)", async (way, depth) => {
     const path = fresh();
     const ran: string[] = [];
     dieAt("thought.before", "s2", 2);
-    await expect(loop(path, ran, depth).invoke(input, thread())).rejects.toThrow(died);
+    await expect(loop(path, ran, depth, {}, way).invoke(input, thread())).rejects.toThrow(died);
     setFailpointHandler(undefined);
     expect(counted(ran)).toEqual({ s1: 2, s2: 1 });
-    await loop(path, ran, depth).invoke(null, thread());
+    await loop(path, ran, depth, {}, way).invoke(null, thread());
     expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
   });
 
-  test.each([1, 2, 3])("a visit that had finished, though its node had not, is not made again (%i deep)", async (depth) => {
+  test.each(CASES)("a visit that had finished, though its node had not, is not made again (%s, %i deep)", async (way, depth) => {
     const path = fresh();
     const ran: string[] = [];
     // A visit's writes: what each graph begins with, what s1 and s2 came to, and what each graph did. The run's input is before, `again` between.
     dieAt("writes.before", undefined, 2 + 2 * (2 + 2 * depth));
-    await expect(loop(path, ran, depth).invoke(input, thread())).rejects.toThrow(died);
+    await expect(loop(path, ran, depth, {}, way).invoke(input, thread())).rejects.toThrow(died);
     setFailpointHandler(undefined);
     expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
-    await loop(path, ran, depth).invoke(null, thread());
+    await loop(path, ran, depth, {}, way).invoke(null, thread());
     expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
   });
 
-  test("a retry in the same process makes the visit that its first attempt did not come to", async () => {
+  test.each(WAYS)("a retry in the same process makes the visit that its first attempt did not come to (%s)", async (way) => {
     const ran: string[] = [];
     dieAt("thought.before", "sub1", 2);
     const retryPolicy = { maxAttempts: 2, initialInterval: 1, jitter: false, retryOn: () => true, logWarning: false };
-    await loop(fresh(), ran, 1, { retryPolicy }).invoke(input, thread());
+    await loop(fresh(), ran, 1, { retryPolicy }, way).invoke(input, thread());
     expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
+  });
+});
+
+describe("S2.8 a graph with checkpointer: true whose question nobody has answered", () => {
+  const asking = (path: string, way: Way) => {
+    const ask = ({ seed }: typeof Inner.State) => ({ seed: interrupt<string, number>(`${seed}?`) });
+    const inner = new StateGraph(Inner).addNode("ask", ask).addEdge(START, "ask").compile({ checkpointer: true });
+    const builder = new StateGraph(Inner).addNode("sub1", way === "is a node" ? inner : called(inner)).addEdge(START, "sub1");
+    const saver = open(path, { onTurnError: "throw" });
+    return saver.attach(builder.compile({ checkpointer: saver }));
+  };
+  const questions = async (graph: ReturnType<typeof asking>) =>
+    (await graph.getState(thread())).tasks.flatMap(({ interrupts }) => interrupts.map(({ value }) => value as string));
+
+  test.each(WAYS)("gets new input, also if the process dies before it has saved any of it (it %s)", async (way) => {
+    const path = fresh();
+    await asking(path, way).invoke({ seed: 1 }, thread());
+    dieAt("thought.before", "sub1", 1);
+    await expect(asking(path, way).invoke({ seed: 2 }, thread())).rejects.toThrow(died);
+    setFailpointHandler(undefined);
+    await asking(path, way).invoke(null, thread());
+    expect(await questions(asking(path, way))).toEqual(["2?"]);
+    expect(await asking(path, way).invoke(new Command({ resume: 3 }), thread())).toEqual({ seed: 3 });
+  });
+
+  test.each(WAYS)("is still asked after an update of the state around it (it %s)", async (way) => {
+    const path = fresh();
+    await asking(path, way).invoke({ seed: 1 }, thread());
+    for (const seed of [4, 5]) await asking(path, way).updateState(thread(), { seed }, START);
+    expect(await questions(asking(path, way))).toEqual([]);
+    expect(await asking(path, way).invoke(new Command({ resume: 3 }), thread())).toEqual({ seed: 3 });
   });
 });
 

@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
+import type { CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { OpenWork } from "./seen-checkpoints";
 import { isPregel, type PregelLike } from "./attached-graph";
+import { plannedTasks } from "./node-task";
 
 interface PregelNodeLike {
   bound?: Runnable;
@@ -17,10 +19,6 @@ const repaired = new WeakSet<Runnable>();
  * LangGraph before 1.5 tests whether the *key* `checkpoint_id` is present to tell a replay from a resume, and gives every node
  * `checkpoint_id: undefined`. So finished siblings inside a subgraph and finished functional tasks run again (langgraphjs#2667).
  * The repair drops the key when it is undefined.
- *
- * A graph with `checkpointer: true` resumes from its newest checkpoint, even if that is the end of an earlier visit because this
- * one had saved nothing yet. It would do nothing, and its old state would count as this visit's result. So it isn't told to
- * resume then.
  */
 export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>()): void {
   if (seen.has(graph)) return;
@@ -71,7 +69,10 @@ class WithoutUndefinedCheckpointId extends Runnable {
     resetSubgraphCount(config);
     const ended = countersOf(config).map((began) => began());
     try {
-      return await this.#inner.invoke(input, withTasksRepaired(await resumable(graphIn(this.#inner), config)));
+      return await this.#inner.invoke(
+        input,
+        withTasksRepaired(isTimeTravel(config) ? config : withoutUndefinedCheckpointId(config)),
+      );
     } finally {
       for (const end of ended) end();
     }
@@ -87,17 +88,6 @@ function countersOf(config: Partial<RunnableConfig> | undefined): (() => () => v
     const { bodies } = (handler ?? {}) as { bodies?: unknown };
     return bodies instanceof OpenWork ? [() => bodies.began(threadId)] : [];
   });
-}
-
-/** The config to call a node with. */
-async function resumable(
-  graph: unknown,
-  config: Partial<RunnableConfig> | undefined,
-): Promise<Partial<RunnableConfig> | undefined> {
-  if (isTimeTravel(config)) return config;
-  const repaired = withoutUndefinedCheckpointId(config);
-  if (!(await isVisitToBegin(graph, repaired))) return repaired;
-  return { ...repaired, configurable: { ...repaired?.configurable, [RESUMING]: false } };
 }
 
 /**
@@ -125,26 +115,57 @@ function isTimeTravel(config: Partial<RunnableConfig> | undefined): boolean {
 /** Tells the graphs inside a run, or inside a retry, to resume. */
 const RESUMING = "__pregel_resuming";
 
-interface KeepingGraph {
-  checkpointer: true;
-  getState(config: RunnableConfig): Promise<{ next: readonly string[]; metadata?: { parents?: Record<string, string> } }>;
+/** What made a checkpoint of the root, and the one it was made from. */
+export interface RootStep {
+  source: CheckpointMetadata["source"] | undefined;
+  parentId: string | undefined;
 }
 
-/** Whether a resume reaches a graph that keeps its state between visits, and that state is from an earlier, completed visit. */
-async function isVisitToBegin(graph: unknown, config: Partial<RunnableConfig> | undefined): Promise<boolean> {
-  const { configurable } = config ?? {};
-  if (configurable?.[RESUMING] !== true || !keepsItsState(graph)) return false;
-  const ns = withoutTaskIds(String(configurable["checkpoint_ns"]));
-  const { next, metadata } = await graph.getState({ configurable: { ...configurable, checkpoint_ns: ns } });
-  return next.length === 0 && !isDeepStrictEqual(metadata?.parents, configurable["checkpoint_map"]);
+/**
+ * A graph with `checkpointer: true` resumes from its newest checkpoint, even if that belongs to an earlier visit because this one
+ * had saved nothing yet. If the earlier visit had ended, the graph would do nothing, and its old state would count as this visit's
+ * result. If that visit had stopped with a question, the question would be asked again, and this visit's input would be lost. So the
+ * graph isn't told to resume then. It may be a node, or be called by one.
+ *
+ * @param config of the graph's first read. LangGraph asks it afterwards whether the graph resumes
+ * @param newest what it has read
+ * @param rootStep reads a checkpoint of the root
+ */
+export async function beginVisit(
+  config: RunnableConfig,
+  { checkpoint, metadata }: CheckpointTuple,
+  rootStep: (checkpointId: string) => Promise<RootStep | undefined>,
+): Promise<void> {
+  const { configurable } = config;
+  if (configurable?.[RESUMING] !== true || !keepsItsState(String(configurable["checkpoint_ns"])) || isTimeTravel(config)) return;
+  const around = configurable["checkpoint_map"] as Record<string, string> | undefined;
+  const { parents } = (metadata ?? {}) as { parents?: Record<string, string> };
+  if (metadata === undefined || isDeepStrictEqual(parents, around)) return;
+  const isEnd = metadata.source !== "input" && plannedTasks("", checkpoint, metadata).length === 0;
+  if (isEnd || !(await isSameWork(parents?.[""], around?.[""], rootStep))) configurable[RESUMING] = false;
+}
+
+/** Whether the root has done nothing since a checkpoint but get updates from outside: what it waited for then, it still waits for. */
+async function isSameWork(
+  before: string | undefined,
+  now: string | undefined,
+  rootStep: (checkpointId: string) => Promise<RootStep | undefined>,
+): Promise<boolean> {
+  let at = now;
+  while (at !== undefined && at !== before) {
+    const { source, parentId } = (await rootStep(at)) ?? { source: undefined, parentId: undefined };
+    at = source === "update" || source === "fork" ? parentId : undefined;
+  }
+  return at === before;
+}
+
+/** Whether a namespace is that of a nested graph with `checkpointer: true`. Those of others have ids of node tasks. */
+function keepsItsState(ns: string): boolean {
+  return ns !== "" && !ns.includes(":");
 }
 
 function withoutTaskIds(ns: string): string {
   return ns.replaceAll(/:[^|]*/g, "");
-}
-
-function keepsItsState(graph: unknown): graph is KeepingGraph {
-  return (graph as { checkpointer?: unknown } | undefined)?.checkpointer === true;
 }
 
 /**
