@@ -1,8 +1,12 @@
 import type { Runnable, RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import fc from "fast-check";
 import { effect, type EffectOptions } from "langgraph-checkpoint-turns";
 import { type Failpoint, setFailpointHandler } from "../../src/testing-internal";
+import { runs } from "../support/lane";
 import { closeAll, Deeds, fresh, open, thread } from "../support/eff-world";
+
+jest.setTimeout(300_000);
 
 afterEach(() => {
   setFailpointHandler(undefined);
@@ -131,6 +135,78 @@ describe("S2.8 a graph with checkpointer: true whose question nobody has answere
     for (const seed of [4, 5]) await asking(path, way).updateState(thread(), { seed }, START);
     expect(await questions(asking(path, way))).toEqual([]);
     expect(await asking(path, way).invoke(new Command({ resume: 3 }), thread())).toEqual({ seed: 3 });
+  });
+});
+
+describe("S2.8 property: three visits to a graph that keeps its state, while processes end before any commits", () => {
+  const Kept = Annotation.Root({
+    round: Annotation<number>,
+    seen: Annotation<string[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }),
+  });
+  const Around = Annotation.Root({ round: Annotation<number> });
+  const ROUNDS = 3;
+
+  /** sub1, with sub2 in it if it's two deep. Its nodes s1 and s2 say in which round they ran; s2 may ask whether it may. */
+  const kept = (path: string, way: Way, depth: number, asks: boolean) => {
+    const say = (name: string, isAsked: boolean) => (state: typeof Kept.State) => {
+      const answer = isAsked ? interrupt<string, string>(`${state.round}?`) : "";
+      return { seen: [`${name} ${state.round}${answer}`] };
+    };
+    let graph: any = new StateGraph(Kept).addNode("s1", say("s1", false)).addNode("s2", say("s2", asks));
+    graph.addEdge(START, "s1").addEdge("s1", "s2");
+    for (let level = depth; level > 0; level -= 1) {
+      const inner: Runnable = graph.compile({ checkpointer: true });
+      const call = async ({ round }: typeof Around.State, config: RunnableConfig) => (await inner.invoke({ round }, config), {});
+      graph = new StateGraph(Around).addNode(`sub${level}`, way === "is a node" ? inner : call).addEdge(START, `sub${level}`);
+    }
+    graph.addNode("next", ({ round }: typeof Around.State) => ({ round: round + 1 })).addEdge("sub1", "next");
+    graph.addConditionalEdges("next", ({ round }: typeof Around.State) => (round <= ROUNDS ? "sub1" : END), ["sub1", END]);
+    const saver = open(path, { onTurnError: "throw" });
+    return { saver, graph: saver.attach(graph.compile({ checkpointer: saver })) };
+  };
+
+  /** Runs to the end, answering each question with its own text. @returns what the kept state says */
+  async function ran(path: string, ...[way, depth, asks]: [Way, number, boolean]): Promise<string[]> {
+    for (;;) {
+      const { saver, graph } = kept(path, way, depth, asks);
+      try {
+        const { metadata, tasks } = await graph.getState(thread());
+        if (metadata?.step > 0 && tasks.length === 0) {
+          const ns = depth === 1 ? "sub1" : "sub1|sub2";
+          const tuple = await saver.getTuple({ configurable: { ...thread().configurable, checkpoint_ns: ns } });
+          return tuple?.checkpoint.channel_values["seen"] as string[];
+        }
+        const [question] = tasks.flatMap(({ interrupts }: { interrupts: { value: string }[] }) => interrupts);
+        const again = question === undefined ? null : new Command({ resume: question.value });
+        await graph.invoke(metadata === undefined ? { round: 1 } : again, thread());
+      } catch (error) {
+        if ((error as Error).message !== died) throw error;
+      } finally {
+        await (saver.close() as unknown);
+      }
+    }
+  }
+
+  const shape = fc.record({ way: fc.constantFrom(...WAYS), depth: fc.integer({ min: 1, max: 2 }), asks: fc.boolean() });
+  /** Before which commits the process ends: so many after the beginning, and so many after that. */
+  const ends = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 3 });
+
+  test("each visit is made once, with its own input", async () => {
+    await fc.assert(
+      fc.asyncProperty(shape, ends, async ({ way, depth, asks }, [...left]) => {
+        let passed = 0;
+        setFailpointHandler((point) => {
+          if (!point.endsWith(".before") || ++passed !== left[0]) return;
+          passed = 0;
+          left.shift();
+          throw new Error(died);
+        });
+        const rounds = Array.from({ length: ROUNDS }, (_, index) => index + 1);
+        const wanted = rounds.flatMap((round) => [`s1 ${round}`, `s2 ${round}${asks ? `${round}?` : ""}`]);
+        expect(await ran(fresh(), way, depth, asks)).toEqual(wanted);
+      }),
+      { numRuns: runs(16, 300) },
+    );
   });
 });
 
