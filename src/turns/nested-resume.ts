@@ -123,7 +123,7 @@ export interface RootStep {
 
 /**
  * A graph with `checkpointer: true` resumes from its newest checkpoint, even if that belongs to an earlier visit because this one
- * had saved nothing yet. If the earlier visit had ended, the graph would do nothing, and its old state would count as this visit's
+ * had saved nothing yet. If the earlier visit was complete, the graph would do nothing, and its old state would count as this visit's
  * result. If that visit had stopped with a question, the question would be asked again, and this visit's input would be lost. So the
  * graph isn't told to resume then. It may be a node, or be called by one.
  *
