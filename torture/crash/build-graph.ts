@@ -45,8 +45,8 @@ function calleesOf(world: World, plan: GraphPlan): Callees {
 export function addCallees(world: World, into: Map<GraphPlan, Callee>, steps: readonly StepPlan[]): void {
   for (const step of steps) {
     if (step.do !== "call") continue;
-    const inner = { world, callees: new Map(), unsaved: !step.keeps };
-    const graph = builderOf(inner, step.graph).compile(step.keeps ? {} : { checkpointer: false });
+    const inner = { world, callees: new Map(), unsaved: step.keeps === false };
+    const graph = builderOf(inner, step.graph).compile(step.keeps === true ? {} : { checkpointer: step.keeps === "always" });
     into.set(step.graph, async (seed) => {
       const { log, sum, fold } = await graph.invoke({ seed });
       return `${log.length}/${sum}/${fold}`;

@@ -48,7 +48,8 @@ function ofSteps(found: Set<string>, steps: readonly StepPlan[]): void {
   for (const step of steps) {
     if (step.do === "ask") found.add("interrupt");
     if (step.do === "call") {
-      found.add(step.keeps ? "graph called by a node" : "graph called by a node, without checkpoints");
+      const kept = step.keeps === "always" ? ", with checkpointer: true" : step.keeps ? "" : ", without checkpoints";
+      found.add(`graph called by a node${kept}`);
       ofGraph(found, step.graph);
     }
     const effects = step.do === "effect" ? [step.effect] : step.do === "effects" ? step.effects : [];

@@ -54,7 +54,7 @@ function steps(place: Place, max = 2): fc.Arbitrary<StepPlan[]> {
       do: fc.constant("call" as const),
       graph: graphs(called, 2, 1),
       times: fc.constantFrom(1 as const, 1 as const, 2 as const),
-      keeps: fc.constant(true),
+      keeps: place.stable ? fc.constantFrom(true, true, "always" as const) : fc.constant(true),
     });
     const unsaved = fc.record({
       do: fc.constant("call" as const),

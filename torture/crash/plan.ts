@@ -18,8 +18,8 @@ export type StepPlan =
   | { do: "effects"; effects: readonly EffectPlan[] }
   | { do: "ask" }
   | { do: "wait" }
-  /** A graph in the body's closure. Without `keeps` it has no checkpointer. */
-  | { do: "call"; graph: GraphPlan; times: 1 | 2; keeps: boolean };
+  /** A graph in the body's closure. Without `keeps` it has no checkpointer; `always`: its state is kept from visit to visit. */
+  | { do: "call"; graph: GraphPlan; times: 1 | 2; keeps: boolean | "always" };
 
 export interface BodyPlan {
   steps: readonly StepPlan[];
