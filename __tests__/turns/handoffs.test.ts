@@ -1,5 +1,6 @@
 import { Annotation, Command, END, Send, START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, type GraphRunnerOptions, type TurnSaver } from "langgraph-checkpoint-turns";
+import { setFailpointHandler } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 
 const State = Annotation.Root({
@@ -11,6 +12,7 @@ beforeEach(() => void jest.spyOn(console, "error").mockImplementation(() => unde
 afterEach(() => {
   expect(console.error).not.toHaveBeenCalled();
   jest.restoreAllMocks();
+  setFailpointHandler(undefined);
   closeAll();
 });
 
@@ -242,4 +244,38 @@ describe("an error handler past a doubt", () => {
     expect(await graph.invoke({ log: [] }, thread())).toEqual({ log: ["handled"] });
     expect(attempts).toBe(2);
   });
+});
+
+describe("an error handler past a save that failed", () => {
+  // Side by side with a node that isn't started, LangGraph hands a finished node's abort to its handler, with any saver.
+  test.each([
+    ["continue", ["b", "c"]],
+    ["throw", ["b"]],
+  ] as const)(
+    "S1.9 whichever commit fails once, the run fails or does everything, no handler is called, and a resume does the rest (onTurnError: %s)",
+    async (onTurnError, middle) => {
+      for (let at = 1, commits = at; at <= commits; at += 1) {
+        commits = 0;
+        setFailpointHandler((point) => {
+          if (point.endsWith(".before") && ++commits === at) throw new Error("the disk is full");
+        });
+        let calls = 0;
+        const errorHandler = () => (calls++, { log: ["handled"] });
+        const saver = open(fresh(), { onTurnError });
+        const said = (name: string) => () => ({ log: [name] });
+        const builder: any = new StateGraph(State).addNode("a", said("a")).addNode("d", said("d")).addEdge(START, "a");
+        for (const name of middle) builder.addNode(name, said(name), name === "b" ? { errorHandler } : {}).addEdge("a", name);
+        builder.addEdge(middle, "d");
+        const graph = saver.attach(builder.compile({ checkpointer: saver }));
+        const run = async (): Promise<unknown> => {
+          const { metadata } = await graph.getState(thread());
+          return graph.invoke(metadata === undefined ? { log: ["in"] } : null, thread()).catch(run);
+        };
+        const result = await run();
+        expect({ at, calls, result }).toEqual({ at, calls: 0, result: { log: ["in", "a", ...middle, "d"] } });
+        setFailpointHandler(undefined);
+        saver.close();
+      }
+    },
+  );
 });

@@ -128,7 +128,7 @@ export class TurnRecorder {
         this.#attempts.set(runId, attempt);
         this.#refuseHandler(handledTaskOf(task));
         if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
-        await this.#log.nodeStarts(attempt, inputs, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
+        await this.#start(attempt, inputs, run, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
       } else if (isGraph) {
         known.graph = graphOf(runId, true);
         const lease = await this.#log.graphStarts(place.threadId, runId, bringsInput(inputs));
@@ -139,6 +139,16 @@ export class TurnRecorder {
       this.#attempts.delete(runId);
       this.#lineage.leave(runId);
       this.#draining.release(run, () => this.#running());
+      throw error;
+    }
+  }
+
+  /** @throws what kept it from starting. That is no failure of the node, so no error handler takes it for handled */
+  async #start(attempt: Attempt, input: ChainValues, run: OuterRun, kind: Parameters<TurnLog["nodeStarts"]>[2]): Promise<void> {
+    try {
+      await this.#log.nodeStarts(attempt, input, kind);
+    } catch (error) {
+      this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
       throw error;
     }
   }
