@@ -71,7 +71,7 @@ function changeList(list: unknown[], how: number, nth: number, part: unknown): v
       list.unshift(part);
       break;
     case 6:
-      list.reverse();
+      Array.prototype.reverse.call(list);
       break;
     default:
       if (last >= 0) list.push(list[index]);
