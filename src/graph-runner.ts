@@ -15,7 +15,8 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { isAtBreakpoint, resumption } from "./runner/answers";
+import { resumption } from "./runner/answers";
+import { isAtBreakpoint } from "./runner/breakpoints";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -350,7 +351,7 @@ export class GraphRunner<G extends RunnableGraph> {
         const parts = this.#statusParts({ drift });
         const found = await assess(parts, threadId);
         const status = await statusOf(parts, threadId, found);
-        const atBreakpoint = isAtBreakpoint(this.#pregel, {}, found);
+        const atBreakpoint = await isAtBreakpoint({ saver: this.saver, graph: this.#pregel, threadId, config: {}, found });
         return { status, found, atBreakpoint, settledBy: (effect) => settledBy(effect, parts.known) };
       },
       resume: async ({ threadId, drift, config }, claim, failed) => {
@@ -462,6 +463,11 @@ export class GraphRunner<G extends RunnableGraph> {
     const start = { input, checkpointId: undefined };
     if (isTimeTravel || policy === "abandon") return start;
     let unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
+    if (unfinished?.waits === false) {
+      const place = { saver: this.saver, graph: this.#pregel, threadId, config: call.config };
+      const found = await assess(this.#assessed(call), threadId);
+      if (await isAtBreakpoint({ ...place, found })) throw unfinishedWork(threadId, unfinished, "at a breakpoint");
+    }
     if (policy === "finish" && unfinished?.waits === false) {
       // Everything except the new input's own task id.
       const again = { ...call, taskId: undefined };

@@ -4,9 +4,11 @@ import { describe, TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
+import { NULL_TASK_ID } from "../system";
 import type { Asked } from "../tuples";
 import type { PregelLike } from "../turns/attached-graph";
 import type { Assessment } from "./assess";
+import { isAtBreakpoint } from "./breakpoints";
 import { answerTo, isAnswer, isAnswered, type Question, questionIds } from "./last-run";
 
 /** What LangGraph is called with to continue a thread. */
@@ -36,34 +38,47 @@ interface ResumeParts {
  * - It forgets the answers of a node that failed before it came to their questions again. So they are saved again.
  *
  * @throws {TurnsError} UNKNOWN_INTERRUPT for an answer to a question that isn't open: LangGraph would keep it and give it to the next
- *   question. At a breakpoint LangGraph takes a Command for "continue", so it passes there
+ *   question. At a breakpoint, an answer without an id means "continue"; LangGraph would also give it to the next question
  */
 export async function resumption(parts: ResumeParts): Promise<Resumption> {
   const { saver, threadId, input, found } = parts;
   const tasks = await tasksThatAsked(saver, threadId, found);
   const fates = fatesOf(tasks, found.run);
   const recorded = await recordedAnswers(saver, threadId, fates);
-  const { given, isRepeated } = isAnswer(input) ? newAnswers(parts, input, fates) : { given: undefined, isRepeated: false };
+  const { given, isRepeated } = isAnswer(input) ? await newAnswers(parts, input, fates) : { given: undefined, isRepeated: false };
   await restoreAnswers(saver, threadId, tasks);
-  // Without ids: at a breakpoint, or to questions of an older LangGraph.
+  // Without ids, to questions of an older LangGraph.
   if (given === AS_IT_IS) return { input, isRepeated };
-  if (given === undefined && Object.keys(recorded).length === 0) return { input: isRepeated ? null : input, isRepeated };
-  const command = isAnswer(input) && given !== undefined ? input : undefined;
-  return { input: new Command({ ...command, resume: { ...given, ...recorded } }), isRepeated };
+  const resume = { ...given, ...recorded };
+  const { update, goto } = (isAnswer(input) ? input : {}) as { update?: unknown; goto?: readonly unknown[] };
+  const hasOrders = update !== undefined || (goto?.length ?? 0) > 0;
+  if (isAnswer(input) && hasOrders && !(isRepeated && (await hasOrdersOnRecord(saver, threadId))))
+    return { input: new Command({ ...input, resume: Object.keys(resume).length === 0 ? TO_NOBODY : resume }), isRepeated };
+  if (Object.keys(resume).length > 0) return { input: new Command({ resume }), isRepeated };
+  return { input: isRepeated ? null : input, isRepeated };
 }
 
 const AS_IT_IS = Symbol("as it is");
 
+/** What continues the run and answers nothing: LangGraph would give another answer to the node's first question. */
+const TO_NOBODY = { ["0".repeat(32)]: true };
+
+/** Whether the update or `goto` of an earlier Command is saved. LangGraph still has to apply it. */
+async function hasOrdersOnRecord(saver: TurnSaver, threadId: string): Promise<boolean> {
+  const head = await saver.getTuple({ configurable: { thread_id: threadId } });
+  return (head?.pendingWrites ?? []).some(([id, channel]) => id === NULL_TASK_ID && channel !== RESUME);
+}
+
 /** The answers of a Command to open questions, by id; undefined if there are none. */
-function newAnswers(
-  { threadId, graph, config, found }: ResumeParts,
+async function newAnswers(
+  parts: ResumeParts,
   command: { resume: unknown },
   fates: ReadonlyMap<string, Fate>,
-): { given: Readonly<Record<string, unknown>> | undefined | typeof AS_IT_IS; isRepeated: boolean } {
+): Promise<{ given: Readonly<Record<string, unknown>> | undefined | typeof AS_IT_IS; isRepeated: boolean }> {
+  const { threadId, found } = parts;
   const { run, unfinished } = found;
   // What a node asked that was removed from the graph isn't known.
   if (unfinished !== undefined && unfinished.questions === undefined) return { given: AS_IT_IS, isRepeated: false };
-  const isAtBreakpoints = unfinished !== undefined && hasBreakpoints(graph, config);
   const hasStopped = stoppedMidway(found);
   const ids = questionIds(command);
   if (ids === undefined) {
@@ -72,7 +87,8 @@ function newAnswers(
     if (open.length > 0 && toAll.every(([id]) => id !== "")) return { given: Object.fromEntries(toAll), isRepeated: false };
     const isOnRecord = [...fates.values()].includes("answered") || (hasStopped && (run?.answers.size ?? 0) > 0);
     if (open.length === 0 && isOnRecord) return { given: undefined, isRepeated: true };
-    if (open.length > 0 || isAtBreakpoints) return { given: AS_IT_IS, isRepeated: false };
+    if (open.length > 0) return { given: AS_IT_IS, isRepeated: false };
+    if (await isAtBreakpoint(parts)) return { given: TO_NOBODY, isRepeated: false };
     throw unknownInterrupt(threadId, found, []);
   }
   const unanswered = unansweredQuestions(found).map(({ id }) => id);
@@ -87,10 +103,7 @@ function newAnswers(
   const others = ids.filter((id) => !isOpen(id));
   // After a crash, the caller may repeat what it called.
   const unknown = others.filter((id) => fates.get(id) !== "answered" && !(hasStopped && run?.answers.has(id) === true));
-  if (unknown.length > 0) {
-    if (unanswered.length === 0 && isAtBreakpoints) return { given: AS_IT_IS, isRepeated: false };
-    throw unknownInterrupt(threadId, found, unknown, ids.length);
-  }
+  if (unknown.length > 0) throw unknownInterrupt(threadId, found, unknown, ids.length);
   const given = Object.entries(command.resume as object).filter(([id]) => isOpen(id));
   return { given: given.length === 0 ? undefined : Object.fromEntries(given), isRepeated: others.length > 0 };
 }
@@ -246,34 +259,3 @@ const told = ({ node, id }: Question): string => `${JSON.stringify(node)} (inter
 
 const answersTo = (questions: readonly Question[]): string =>
   questions.map(({ id }) => `${JSON.stringify(id)}: answer`).join(", ");
-
-function hasBreakpoints(graph: PregelLike, config: Readonly<Record<string, unknown>>): boolean {
-  return [...breakpointsOf(graph, config, "Before"), ...breakpointsOf(graph, config, "After")].length > 0;
-}
-
-/**
- * Whether a thread whose process died stood at a breakpoint: none of its due nodes has started. To resume it would be the approval
- * that a person gives there.
- */
-export function isAtBreakpoint(
-  graph: PregelLike,
-  config: Readonly<Record<string, unknown>>,
-  { unfinished, nodes, run }: Pick<Assessment, "unfinished" | "nodes" | "run">,
-): boolean {
-  const due = unfinished?.nodes ?? [];
-  if (due.length === 0 || [...nodes.inFlight, ...nodes.failed].some(({ path }) => due.includes(path))) return false;
-  const covers = (breakpoints: readonly string[], name: string): boolean =>
-    breakpoints.includes("*") || breakpoints.includes(name);
-  const before = breakpointsOf(graph, config, "Before");
-  if (due.some((name) => covers(before, name))) return true;
-  const after = breakpointsOf(graph, config, "After");
-  return nodes.completed.some(({ path, checkpointId }) => checkpointId === run?.branch[1] && covers(after, path));
-}
-
-function breakpointsOf(graph: PregelLike, config: Readonly<Record<string, unknown>>, when: "Before" | "After"): string[] {
-  const own = graph as unknown as Readonly<Record<string, unknown>>;
-  return [own, config].flatMap((of) => {
-    const nodes = of[`interrupt${when}`];
-    return nodes === "*" ? ["*"] : Array.isArray(nodes) ? (nodes as string[]) : [];
-  });
-}

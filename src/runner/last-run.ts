@@ -169,20 +169,32 @@ export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId
   return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0), questions };
 }
 
-export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished): TurnsError {
+export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, breakpoint?: "at a breakpoint"): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
   const thread = JSON.stringify(threadId);
+  const drop = `await runner.invoke(input, { threadId: ${thread}, onUnfinished: "abandon" }).`;
+  const resume = `await runner.resume({ threadId: ${thread}`;
+  const why = (stopped: string, what: string): string => `${stopped}${at}, so new input is refused: it would drop ${what}.`;
+  const [problem, remedy] = waits
+    ? [
+        why(`Thread ${describe(threadId)} waits for an answer`, "the question"),
+        `Answer: ${resume}, command: new Command({ resume: answer }) }). Or drop the question: ${drop}`,
+      ]
+    : breakpoint !== undefined
+      ? [
+          why(`Thread ${describe(threadId)} stands at a breakpoint`, "that work"),
+          `Look at it, then continue it: ${resume} }). Or drop the work: ${drop}`,
+        ]
+      : [
+          why(`The last run of thread ${describe(threadId)} stopped`, "that work"),
+          `Continue it first: ${resume} }). Or let the call do that: ` +
+            `await runner.invoke(input, { threadId: ${thread}, onUnfinished: "finish" }); "abandon" drops the work instead. ` +
+            'For a chat, say it once: new GraphRunner(graph, { onUnfinished: "finish" }).',
+        ];
   return new TurnsError("UNFINISHED_WORK", {
-    problem: waits
-      ? `Thread ${describe(threadId)} waits for an answer${at}, so new input is refused: it would drop the question.`
-      : `The last run of thread ${describe(threadId)} stopped${at}, so new input is refused: it would drop that work.`,
-    remedy: waits
-      ? `Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer }) }). ` +
-        `Or drop the question: await runner.invoke(input, { threadId: ${thread}, onUnfinished: "abandon" }).`
-      : `Continue it first: await runner.resume({ threadId: ${thread} }). Or let the call do that: ` +
-        `await runner.invoke(input, { threadId: ${thread}, onUnfinished: "finish" }); "abandon" drops the work instead. ` +
-        'For a chat, say it once: new GraphRunner(graph, { onUnfinished: "finish" }).',
-    data: { threadId, nodes, waits },
+    problem,
+    remedy,
+    data: { threadId, nodes, waits: waits || breakpoint !== undefined },
   });
 }
 

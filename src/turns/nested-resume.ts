@@ -35,6 +35,11 @@ export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>
   }
 }
 
+/** The graph that a node is, as LangGraph knows it. */
+export function nestedGraph(node: unknown): PregelLike | undefined {
+  return ((node as PregelNodeLike | undefined)?.subgraphs ?? []).map(graphIn).find(isPregel);
+}
+
 /**
  * The graph that LangGraph finds in a node's runnable (its `findSubgraphPregel`): the runnable itself, or a step of a sequence.
  */
