@@ -4,13 +4,13 @@ import path from "node:path";
 import { TORTURES } from "../../torture/tortures";
 import { testTitles } from "./titles";
 
-/** docs/guarantees.md beside the tests it cites, and the two requirements that are about the repository itself. */
+/** docs/guarantees.md and docs/architecture/requirements.md beside the tests they cite, and the two requirements that are about the repository itself. */
 const root = path.resolve(__dirname, "..", "..");
 const read = (...names: string[]): string => readFileSync(path.join(root, ...names), "utf8");
 const guarantees = read("docs", "guarantees.md");
 /** What was tried in long runs: these rows cite commands and suites. */
 const figures = guarantees.slice(guarantees.indexOf("## Figures"), guarantees.indexOf("## Not promised"));
-const promises = guarantees.replace(figures, "");
+const promises = guarantees.replace(figures, "") + read("docs", "architecture", "requirements.md");
 const titles = testTitles(path.join(root, "__tests__"));
 
 /** How many requirements each system has. */
@@ -79,7 +79,7 @@ test("Guarantees: each figure says how it is had again, and what of it runs in C
 });
 
 test.each(NUMBERS)(
-  "Guarantees: %s is in the title of a test, and its row in docs/guarantees.md cites one that has it",
+  "Guarantees: %s is in the title of a test, and its row in docs/architecture/requirements.md cites one that has it",
   (number) => {
     const all = [...titles.values()].flat().filter((title) => hasNumber(title, number));
     expect(all).not.toEqual([]);
