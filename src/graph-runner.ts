@@ -17,6 +17,7 @@ import {
 } from "./rewind/plan";
 import { resumption } from "./runner/answers";
 import { isAtBreakpoint } from "./runner/breakpoints";
+import { answerAt, earlierCheckpoint } from "./runner/past-answers";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -44,7 +45,7 @@ import { warnOfRepeats } from "./runner/repeats";
 import { settledBy, statusOf, type StatusParts } from "./runner/status";
 import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
-import { effectsOfRun, type EffectsOfRun, isResume, unfinishedOf, unfinishedWork } from "./runner/last-run";
+import { effectsOfRun, type EffectsOfRun, isAnswer, isResume, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import type { BaseTurnSaver } from "./base-saver";
 import { isSaver } from "./known-savers";
 import type { RewindCounts } from "./store/store";
@@ -458,7 +459,7 @@ export class GraphRunner<G extends RunnableGraph> {
     const { threadId } = call;
     const policy = call.onUnfinished ?? this.#options.onUnfinished;
     const isTimeTravel = call.config.configurable["checkpoint_id"] !== undefined;
-    if (isResume(input) && !isTimeTravel) return this.#resumed(input, call, undefined);
+    if (isResume(input) && (!isTimeTravel || isAnswer(input))) return this.#resumed(input, call, undefined);
     await this.#refuseUnfinishedRewind(threadId);
     const start = { input, checkpointId: undefined };
     if (isTimeTravel || policy === "abandon") return start;
@@ -481,6 +482,10 @@ export class GraphRunner<G extends RunnableGraph> {
   async #resumed(input: unknown, call: RunCall, instead: unknown): Promise<Start> {
     const { threadId } = call;
     await this.#refuseUnfinishedRewind(threadId);
+    if (isAnswer(input)) {
+      const earlier = await earlierCheckpoint(this.saver, threadId, call.config.configurable);
+      if (earlier !== undefined) return { input: await answerAt(this.saver, threadId, earlier, input), checkpointId: undefined };
+    }
     const found = await assess(this.#assessed(call), threadId);
     const { obstacle } = found;
     if (obstacle === undefined) {
@@ -519,7 +524,7 @@ export class GraphRunner<G extends RunnableGraph> {
         "answer on record. Look which question is open, and answer that one";
       internalsOf(saver).logger.warn({ threadId }, why);
     }
-    return { input, checkpointId: undefined };
+    return { input, checkpointId: undefined, isAtNewest: isAnswer(given) };
   }
 
   async #tellAccepted(threadId: string, { accepted: changes, difference: report, run }: Assessment): Promise<void> {

@@ -186,3 +186,123 @@ test("S4.1 S10.1 of a functional graph the questions of all its tasks are open, 
   expect(values).toEqual(["a1=to a1", "a2=to a2", "b1=to b1", "b2=to b2", "end=to end"]);
   await (saver.close() as unknown);
 });
+
+describe("S4.1 S6.5 an answer with a snapshot's config", () => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+  const line = (checkpointer?: ReturnType<typeof openSaver> | true) =>
+    new StateGraph(State)
+      .addNode("a", () => ({ log: [`a: ${interrupt("a?")}`] }))
+      .addNode("b", () => ({ log: [`b: ${interrupt("b1?")} ${interrupt("b2?")}`] }))
+      .addEdge(START, "a")
+      .addEdge("a", "b")
+      .compile({ checkpointer });
+  type Config = { configurable: Record<string, unknown> };
+  type Snapshot = { config: Config; values: { log?: string[] }; tasks: { state?: Snapshot }[] };
+  const around = (inside: ReturnType<typeof line>, checkpointer: ReturnType<typeof openSaver>) =>
+    new StateGraph(State).addNode("sub", inside).addEdge(START, "sub").compile({ checkpointer });
+
+  test.each(["own", "nested", "kept"] as const)(
+    "S4.1 S6.5 goes to the question that is open there, to no later one, and not beside an answer on record: %s",
+    async (place) => {
+      const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+      const nested = around(line(place === "kept" ? true : undefined), saver);
+      const graph = place === "own" ? line(saver) : (nested as unknown as ReturnType<typeof line>);
+      const runner = new GraphRunner(graph);
+      const thread = { configurable: { thread_id: "t" } };
+      const look = async (): Promise<Snapshot> => {
+        const state = (await graph.getState(thread, { subgraphs: true })) as unknown as Snapshot;
+        return place === "own" ? state : (state.tasks[0]?.state ?? state);
+      };
+      const open = async () => (await runner.status("t")).waiting.map(({ value }) => value);
+      await runner.invoke({ log: [] }, { threadId: "t" });
+      const atA = (await look()).config;
+      await runner.invoke(new Command({ resume: "to a" }), atA);
+      expect(await open()).toEqual(["b1?"]);
+      const atB = (await look()).config;
+      await runner.resume({ ...atB, command: new Command({ resume: "to b1" }) } as never);
+      await runner.resume({ threadId: "t" });
+      expect(await open()).toEqual(["b2?"]);
+      const before = await look();
+      for (const answer of ["other", { [(await idOf(graph, atA)) ?? ""]: "other" }])
+        await expect(runner.invoke(new Command({ resume: answer }), atA)).rejects.toMatchObject({
+          code: "UNKNOWN_INTERRUPT",
+          message: expect.stringContaining("runner.invoke(null, snapshot.config)"),
+        });
+      expect(await look()).toEqual(before);
+      await runner.invoke(new Command({ resume: "to b2" }), before.config);
+      const { values } = (await graph.getState(thread)) as unknown as Snapshot;
+      expect(values.log).toEqual(["a: to a", "b: to b1 to b2"]);
+      await (saver.close() as unknown);
+    },
+  );
+
+  async function idOf(graph: unknown, config: Config): Promise<string | undefined> {
+    const { getState } = graph as { getState(config: Config): Promise<{ tasks: { interrupts: { id?: string }[] }[] }> };
+    return (await getState.call(graph, config)).tasks[0]?.interrupts[0]?.id;
+  }
+
+  test("S4.1 S6.5 asked again on a new branch, it is answered there; one that is open on an earlier branch is answered on that", async () => {
+    const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+    const graph = line(saver);
+    const runner = new GraphRunner(graph);
+    const thread = { configurable: { thread_id: "t" } };
+    await runner.invoke({ log: [] }, { threadId: "t" });
+    const atA = (await graph.getState(thread)).config as Config;
+    await runner.resume({ threadId: "t", command: new Command({ resume: "first" }) });
+    const atB = (await graph.getState(thread)).config as Config;
+    await runner.invoke(null, atA as never);
+    await runner.resume({ threadId: "t", command: new Command({ resume: "second" }) });
+    expect((await graph.getState(thread)).values).toEqual({ log: ["a: second"] });
+    const out = (await runner.invoke(new Command({ resume: "late" }), atB as never)) as unknown as {
+      __interrupt__: { value: string }[];
+    };
+    expect(out).toMatchObject({ log: ["a: first"], __interrupt__: [{ value: "b2?" }] });
+    await (saver.close() as unknown);
+  });
+});
+
+test.each(["first", "second", "both"] as const)(
+  "S4.1 a Command whose answer is on record already keeps its update and goto, and both are applied once: given with the %s",
+  async (given) => {
+    const State = Annotation.Root({
+      log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+    });
+    const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+    let fails = true;
+    const graph = new StateGraph(State)
+      .addNode("p", () => ({ log: [`p: ${interrupt("p?")}`] }))
+      .addNode(
+        "q",
+        () => {
+          if (fails) throw new Error("on purpose");
+          return { log: [`q: ${interrupt("q?")}`] };
+        },
+        { ends: ["extra"] },
+      )
+      .addNode("extra", () => ({ log: ["extra"] }))
+      .addEdge(START, "p")
+      .addEdge(START, "q")
+      .compile({ checkpointer: saver });
+    const runner = new GraphRunner(graph);
+    fails = false;
+    await runner.invoke({ log: [] }, { threadId: "t" });
+    const asked = (await runner.status("t")).waiting;
+    const call = (nodes: string[], answer: string, hasOrders: boolean) => ({
+      threadId: "t",
+      command: new Command({
+        resume: Object.fromEntries(asked.filter(({ nodeName }) => nodes.includes(nodeName)).map(({ id = "" }) => [id, answer])),
+        ...(hasOrders && { update: { log: ["update"] }, goto: "extra" }),
+      }),
+    });
+    fails = true;
+    await expect(runner.resume(call(["p", "q"], "yes", given !== "second") as never)).rejects.toThrow("on purpose");
+    fails = false;
+    await runner.resume(call(["q"], "other", given !== "first") as never);
+    expect((await runner.status("t")).finished).toBe(true);
+    const { values } = (await graph.getState({ configurable: { thread_id: "t" } })) as { values: { log: string[] } };
+    expect(values.log.sort()).toEqual(["extra", "p: yes", "q: yes", "update"]);
+    await (saver.close() as unknown);
+  },
+);

@@ -176,7 +176,7 @@ export function askersIn(writes: readonly Asked[]): ReadonlyMap<string, Asked> {
  * @param task what the node task saved that asked, oldest first
  * @param answered the seq of the newest answer that may be for the question
  */
-function fateOf(id: string, task: readonly Asked[], answered: number): Fate {
+export function fateOf(id: string, task: readonly Asked[], answered: number): Fate {
   const asked = task.findLast(({ channel }) => channel === INTERRUPT);
   if (asked === undefined || !idsIn(asked).includes(id)) return "over";
   // A question is saved together with the answers that its task has got so far.

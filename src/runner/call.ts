@@ -173,13 +173,17 @@ function refuseUnknown(given: Record<string, unknown>, own: readonly string[], d
   }
 }
 
+/** By what a config names a checkpoint. */
+const CHECKPOINT = ["checkpoint_id", "checkpoint_ns", "checkpoint_map"];
+
 /** LangGraph's config for a run of the call. */
 export function configOf({ threadId, taskId, graphId, config }: RunCall, start: Start, ownGraphId: string | undefined): object {
   const graph = graphId ?? ownGraphId;
   const task = taskId ?? start.taskId;
   const names = { ...(task === undefined ? {} : { task_id: task }), ...(graph === undefined ? {} : { graph_id: graph }) };
   const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };
-  return { ...config, configurable: { ...config.configurable, ...names, ...from, thread_id: threadId } };
+  const configurable = start.isAtNewest === true ? without(config.configurable, CHECKPOINT) : config.configurable;
+  return { ...config, configurable: { ...configurable, ...names, ...from, thread_id: threadId } };
 }
 
 function without(record: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {

@@ -25,6 +25,8 @@ export interface Start {
   input: unknown;
   /** The checkpoint to continue from, if it isn't the newest one. */
   checkpointId: string | undefined;
+  /** Whether it continues from the newest checkpoint, even if the call names it: LangGraph would take the name for time travel. */
+  isAtNewest?: boolean;
   /** The task that the run belongs to if the caller names none. Default: LangGraph's and the saver's own rules. */
   taskId?: string | undefined;
 }
