@@ -1,7 +1,9 @@
+import { z } from "zod";
 import { Annotation, Command, END, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
 import { GraphRunner } from "langgraph-checkpoint-turns";
 import { answersGraph, CONTINUED, type Mishap, type Shape } from "../crash/answers-graphs";
 import { inbox } from "../../src/testing-internal";
+import { refusesAnswers } from "../support/langgraph-version";
 import { openSaver } from "../support/open-saver";
 
 /* LangGraph keeps an answer without an id until its step is finished, and takes it for later questions of the step. A runner doesn't. */
@@ -306,3 +308,78 @@ test.each(["first", "second", "both"] as const)(
     await (saver.close() as unknown);
   },
 );
+
+const placed = (["own", "nested", "kept", "called", "functional"] as const).flatMap((place) =>
+  (["full", "off"] as const).map((turns) => [place, turns] as const),
+);
+
+(refusesAnswers ? describe : describe.skip)("S4.1 a question with a responseSchema", () => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+  const ask = (text: string): string => `${text}: ${interrupt(text, { responseSchema: z.string().min(3) })}`;
+
+  test.each(placed)(
+    "S4.1 stays open after an answer that it refuses, and takes the next one: %s, turns: %s",
+    async (place, turns) => {
+      const saver = openSaver(":memory:", { turns, logger: { debug() {}, info() {}, warn() {}, error() {} } });
+      const both = () => ({ log: [ask("first?"), ask("second?")] });
+      const line = (checkpointer?: typeof saver | true) =>
+        new StateGraph(State).addNode("n", both).addEdge(START, "n").compile({ checkpointer });
+      const called = line();
+      const askBoth = task("ask", async () => both());
+      const around = (inside: unknown) =>
+        new StateGraph(State)
+          .addNode("sub", inside as typeof called)
+          .addEdge(START, "sub")
+          .compile({ checkpointer: saver });
+      const graph = {
+        own: () => line(saver),
+        nested: () => around(line()),
+        kept: () => around(line(true)),
+        called: () => around(async () => ({ log: (await called.invoke({ log: [] })).log })),
+        functional: () => entrypoint({ name: "ep", checkpointer: saver }, async (_: object) => askBoth()),
+      }[place]() as ReturnType<typeof line>;
+      const runner = new GraphRunner(graph);
+      let out: { log?: string[] } = await runner.invoke({ log: [] }, { threadId: "t" });
+      const answer = async (resume: unknown): Promise<unknown> => {
+        const [{ id = "" } = {}] = (await runner.status("t")).waiting;
+        return runner.resume({ threadId: "t", command: new Command({ resume: { [id]: resume } }) });
+      };
+      for (const question of ["first?", "second?"]) {
+        for (const wrong of ["no", 7]) {
+          await expect(answer(wrong)).rejects.toThrow();
+          expect((await runner.status("t")).waiting).toMatchObject([{ value: question }]);
+          expect(await inbox(saver)).toMatchObject([{ value: question }]);
+        }
+        // Nobody answers here: it is asked again, and the wrong answer isn't given again.
+        await runner.resume({ threadId: "t" });
+        out = (await answer(`to ${question}`)) as { log?: string[] };
+      }
+      expect(out.log).toEqual(["first?: to first?", "second?: to second?"]);
+      await (saver.close() as unknown);
+    },
+  );
+
+  test("S4.1 beside other nodes: their answers are used, and nobody is asked twice", async () => {
+    const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+    const graph = new StateGraph(State)
+      .addNode("p", () => ({ log: [ask("p?")] }))
+      .addNode("q", () => ({ log: [ask("q?")] }))
+      .addEdge(START, "p")
+      .addEdge(START, "q")
+      .compile({ checkpointer: saver });
+    const runner = new GraphRunner(graph);
+    await runner.invoke({ log: [] }, { threadId: "t" });
+    const resume = async (answers: object): Promise<unknown> => {
+      const given = (await runner.status("t")).waiting.flatMap(({ id = "", value }) =>
+        Object.hasOwn(answers, String(value)) ? [[id, (answers as Record<string, unknown>)[String(value)]]] : [],
+      );
+      return runner.resume({ threadId: "t", command: new Command({ resume: Object.fromEntries(given) }) });
+    };
+    await expect(resume({ "p?": "no", "q?": "to q" })).rejects.toThrow();
+    expect((await runner.status("t")).waiting).toMatchObject([{ value: "p?" }]);
+    expect(await resume({ "p?": "to p" })).toEqual({ log: ["p?: to p", "q?: to q"] });
+    await (saver.close() as unknown);
+  });
+});

@@ -57,3 +57,6 @@ function isAtLeast(version: string, wanted: string): boolean {
   const at = left.findIndex((number, index) => number !== right[index]);
   return at === -1 || (left[at] ?? 0) > (right[at] ?? 0);
 }
+
+/** Whether `interrupt()` takes a `responseSchema`, and refuses answers that don't match it. */
+export const refusesAnswers = isNewer;

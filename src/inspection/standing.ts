@@ -4,7 +4,7 @@ import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
-import { isAnswered } from "../runner/last-run";
+import { isAnswered, isAskedAgain } from "../runner/last-run";
 import { isLost } from "../runner/run-nodes";
 import { settledBy } from "../runner/status";
 import type { SettledBy } from "../runner/thread-status";
@@ -221,7 +221,7 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const failed = special.filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)));
   const hasEnded = new Set(failed.map(([taskId]) => taskId));
   const asked = special
-    .filter(([taskId, channel]) => channel === INTERRUPT && !hasEnded.has(taskId))
+    .filter(([, channel]) => channel === INTERRUPT)
     .flatMap(([nodeTaskId, , value]) =>
       [value].flat(2).map((asked): OpenQuestion => {
         const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
@@ -236,11 +236,17 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
         };
       }),
     )
-    .filter((question) => run === undefined || !isAnswered(run, question));
+    .filter((question) => {
+      const hasFailed = hasEnded.has(question.nodeTaskId);
+      return run === undefined ? !hasFailed : !isAnswered(run, question) && (!hasFailed || isAskedAgain(run, question));
+    });
+  const waiting = new Set(asked.map(({ nodeTaskId }) => nodeTaskId));
   // What a task of a functional graph asks, the graph asks too. The innermost is who asks.
   const innermost = asked.toSorted((left, right) => depthOf(right) - depthOf(left));
   const questions = asked.filter((one) => one.id === null || innermost.find(({ id }) => id === one.id) === one);
-  const failures = failed.map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
+  const failures = failed
+    .filter(([taskId]) => !waiting.has(taskId))
+    .map(([taskId, , error]): NodeFailure => ({ node: nameOf(taskId), error: errorOf(error) }));
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
   return { questions, failures, next, isUnfinished };

@@ -9,7 +9,7 @@ import type { Asked } from "../tuples";
 import type { PregelLike } from "../turns/attached-graph";
 import type { Assessment } from "./assess";
 import { isAtBreakpoint } from "./breakpoints";
-import { answerTo, isAnswer, isAnswered, type Question, questionIds } from "./last-run";
+import { answerTo, isAnswer, isAnswered, isAskedAgain, type Question, questionIds } from "./last-run";
 
 /** What LangGraph is called with to continue a thread. */
 interface Resumption {
@@ -108,10 +108,15 @@ async function newAnswers(
   return { given: given.length === 0 ? undefined : Object.fromEntries(given), isRepeated: others.length > 0 };
 }
 
-/** The questions that a person can answer now: not those of a node that failed, which runs again first. */
+/**
+ * The questions that a person can answer now: not those of a node that failed, which runs again first, unless it failed because it
+ * refused the answer.
+ */
 export function openQuestions(found: Pick<Assessment, "run" | "unfinished" | "nodes">): Question[] {
   const failed = new Set(found.nodes.failed.map(({ nodeTaskId }) => nodeTaskId));
-  return unansweredQuestions(found).filter(({ nodeTaskId }) => !failed.has(nodeTaskId));
+  return unansweredQuestions(found).filter(
+    (question) => !failed.has(question.nodeTaskId) || (found.run !== undefined && isAskedAgain(found.run, question)),
+  );
 }
 
 /** Whether a process stopped while nodes were running. Without turns, a node tells it that has its answer and neither finished nor failed. */
@@ -157,8 +162,15 @@ async function tasksThatAsked(
 /** What became of each question, by its id. */
 function fatesOf(tasks: readonly (readonly Asked[])[], run: LastRun | undefined): ReadonlyMap<string, Fate> {
   const taskOf = new Map(tasks.flatMap((task) => task.map((write) => [write, task] as const)));
-  const askers = askersIn(tasks.flat().sort((left, right) => left.seq - right.seq));
-  return new Map([...askers].map(([id, write]) => [id, fateOf(id, taskOf.get(write) ?? [], (run && answerTo(run, id)) ?? 0)]));
+  const writes = tasks.flat().sort((left, right) => left.seq - right.seq);
+  const fate = ([id, write]: [string, Asked]): [string, Fate] => {
+    const answered = (run && answerTo(run, id)) ?? 0;
+    const found = fateOf(id, taskOf.get(write) ?? [], answered);
+    // Its answer was refused, and a node around it has saved the question once more.
+    const isAskedAgain = writes.some((later) => later.seq > answered && idsIn(later).includes(id));
+    return [id, found === "answered" && isAskedAgain ? "open" : found];
+  };
+  return new Map([...askersIn(writes)].map(fate));
 }
 
 /**

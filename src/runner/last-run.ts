@@ -227,6 +227,11 @@ export function isAnswered(
   return since !== undefined && (answerTo(run, id) ?? -1) > since;
 }
 
+/** Whether a question was saved once more because its answer didn't match its `responseSchema`. */
+export function isAskedAgain(run: Pick<LastRun, "answers" | "asked">, question: Parameters<typeof isAnswered>[1]): boolean {
+  return answerTo(run, question.id) !== undefined && !isAnswered(run, question);
+}
+
 /**
  * The questions that an answer is for; undefined for an answer to any question. LangGraph tells the two apart in the same way.
  */

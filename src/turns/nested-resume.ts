@@ -5,6 +5,7 @@ import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { OpenWork } from "./seen-checkpoints";
 import { isPregel, type PregelLike } from "./attached-graph";
 import { plannedTasks } from "./node-task";
+import { askAgain } from "./refused-answers";
 
 interface PregelNodeLike {
   bound?: Runnable;
@@ -78,6 +79,9 @@ class WithoutUndefinedCheckpointId extends Runnable {
         input,
         withTasksRepaired(isTimeTravel(config) ? config : withoutUndefinedCheckpointId(config)),
       );
+    } catch (error) {
+      await askAgain(error, config);
+      throw error;
     } finally {
       for (const end of ended) end();
     }
@@ -202,7 +206,12 @@ function inAttempt(work: () => unknown): unknown {
   resetSubgraphCount(config);
   // The attempt's own config, from which `call` takes it.
   if (config !== undefined) Object.assign(config, withTasksRepaired(config));
-  return work();
+  const result = work();
+  if (!(result instanceof Promise)) return result;
+  return result.catch(async (error: unknown) => {
+    await askAgain(error, config);
+    throw error;
+  });
 }
 
 function withoutUndefinedCheckpointId<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
