@@ -18,6 +18,7 @@ import {
 import { resumption } from "./runner/answers";
 import { isAtBreakpoint } from "./runner/breakpoints";
 import { answerAt, earlierCheckpoint } from "./runner/past-answers";
+import { changedSinceAsked, refuseOtherQuestions } from "./runner/changed-questions";
 import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
@@ -514,8 +515,10 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.#begunAnew(threadId, found, effects.done, instead);
   }
 
-  async #goesOn({ threadId, config }: RunCall, given: unknown, found: Assessment): Promise<Start> {
+  async #goesOn(call: RunCall, given: unknown, known: Assessment): Promise<Start> {
     const { saver } = this;
+    const { threadId, config } = call;
+    const found = await this.#askedAnew(call, given, known);
     const { input, isRepeated } = await resumption({ saver, graph: this.#pregel, threadId, input: given, found, config });
     await warnOfRepeats(saver, this.#pregel, threadId, this.#options.nodes);
     if (isRepeated) {
@@ -525,6 +528,23 @@ export class GraphRunner<G extends RunnableGraph> {
       internalsOf(saver).logger.warn({ threadId }, why);
     }
     return { input, checkpointId: undefined, isAtNewest: isAnswer(given) };
+  }
+
+  /** Before an answer is given to nodes that changed since they asked, they ask again. */
+  async #askedAnew(call: RunCall, given: unknown, found: Assessment): Promise<Assessment> {
+    const { threadId } = call;
+    const nodes = await changedSinceAsked(this.saver, this.#pregel, found);
+    if (nodes.length === 0) return found;
+    if (!isAnswer(given)) {
+      const those = nodes.map((path) => JSON.stringify(path)).join(", ");
+      const what = "they run again, and the answers that they have go to their questions in the order of the new code";
+      internalsOf(this.saver).logger.warn({ threadId, nodes }, `Nodes that wait for an answer have changed (${those}): ${what}`);
+      return found;
+    }
+    await this.#invoked(await this.#resumed(null, call, undefined), call);
+    const now = await assess(this.#assessed(call), threadId);
+    refuseOtherQuestions(threadId, given, found, now);
+    return now;
   }
 
   async #tellAccepted(threadId: string, { accepted: changes, difference: report, run }: Assessment): Promise<void> {

@@ -2,6 +2,7 @@ import { copyFileSync, existsSync } from "node:fs";
 import { Annotation, Command, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type TurnSaver } from "../../src/index";
 import { internalsOf, setFailpointHandler } from "../../src/testing-internal";
+import { pairs } from "../support/lane";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { crash } from "./recover-world";
@@ -53,9 +54,10 @@ function graphOf(saver: TurnSaver, { place, stop }: Shape, body: (node: string) 
 }
 
 const stops: Shape["stop"][] = [{ interruptBefore: ["y"] }, { interruptAfter: ["x"] }, { interruptBefore: "*" }];
-const shapes = (["own", "nested", "two deep", "kept", "called"] as const).flatMap((place) =>
-  stops.map((stop): [string, Shape] => [`${place}, ${JSON.stringify(stop)}`, { place, stop }]),
-);
+const shapes = pairs(["own", "nested", "two deep", "kept", "called"] as const, stops).map(([place, stop]): [string, Shape] => [
+  `${place}, ${JSON.stringify(stop)}`,
+  { place, stop },
+]);
 
 const codeOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(

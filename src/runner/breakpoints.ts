@@ -39,8 +39,11 @@ export async function isAtBreakpoint({ saver, graph, threadId, config, found }: 
   const begun = new Set([...inFlight, ...failed, ...waiting, ...completed].map(({ checkpointId }) => checkpointId));
   const read = async ({ configurable }: RunnableConfig): Promise<Read> =>
     saver.getTuple({ configurable: { ...configurable, thread_id: threadId } });
-  const state = await (graph as unknown as WithState).getState({ configurable: { thread_id: threadId } }, { subgraphs: true });
-  return standsAt(graph, config, state, async ({ configurable }) => {
+  const stateOf = async (of: PregelLike, ns: string): Promise<Snapshot> => {
+    const inside = ns === "" ? {} : { checkpoint_ns: ns, __pregel_checkpointer: saver };
+    return (of as unknown as WithState).getState({ configurable: { thread_id: threadId, ...inside } }, { subgraphs: true });
+  };
+  const ranBefore: Look["ranBefore"] = async ({ configurable }) => {
     if (begun.has(configurable?.checkpoint_id)) return undefined;
     let { ran, before } = { ran: await read({ configurable }), before: undefined as Read };
     for (; ran !== undefined; ran = before) {
@@ -50,7 +53,8 @@ export async function isAtBreakpoint({ saver, graph, threadId, config, found }: 
       if (source !== "update" && source !== "fork") break;
     }
     return before?.metadata === undefined ? [] : plannedTasks("", before.checkpoint, before.metadata).map(({ name }) => name);
-  });
+  };
+  return standsAt(graph, config, await stateOf(graph, ""), { ranBefore, stateOf });
 }
 
 type Read = CheckpointTuple | undefined;
@@ -59,12 +63,18 @@ interface WithState {
   getState(config: object, options: object): Promise<Snapshot>;
 }
 
-/** @param ranBefore the nodes that ran before a checkpoint; undefined if some of those after it have begun */
+interface Look {
+  /** The nodes that ran before a checkpoint; undefined if some of those after it have begun. */
+  ranBefore(at: Snapshot["config"]): Promise<readonly string[] | undefined>;
+  /** The newest state of a nested graph with `checkpointer: true`, which LangGraph 1.4 doesn't find. */
+  stateOf(graph: PregelLike, ns: string): Promise<Snapshot>;
+}
+
 async function standsAt(
   graph: PregelLike,
   config: Readonly<Record<string, unknown>>,
   { next, tasks, config: at }: Snapshot,
-  ranBefore: (at: Snapshot["config"]) => Promise<readonly string[] | undefined>,
+  look: Look,
 ): Promise<boolean> {
   const due = tasks.filter(({ name }) => next.includes(name));
   if (due.length === 0) return false;
@@ -73,11 +83,15 @@ async function standsAt(
     return names.some((name) => breakpoints.includes("*") || breakpoints.includes(name));
   };
   const hasTold = due.some(({ error, interrupts }) => error !== undefined || interrupts.length > 0);
-  const ran = hasTold ? undefined : await ranBefore(at);
+  const ran = hasTold ? undefined : await look.ranBefore(at);
   if (ran !== undefined && (covers("Before", next) || covers("After", ran))) return true;
   for (const { name, state } of due) {
     const inside = nestedGraph(graph.nodes[name]);
-    if (inside !== undefined && state?.tasks !== undefined && (await standsAt(inside, {}, state, ranBefore))) return true;
+    if (inside === undefined) continue;
+    const ns = [at.configurable?.checkpoint_ns, name].filter(Boolean).join("|");
+    const isKept = inside.checkpointer === true && state?.config.configurable?.checkpoint_id === undefined;
+    const own = isKept ? await look.stateOf(inside, ns) : state;
+    if (own?.tasks !== undefined && (await standsAt(inside, {}, own, look))) return true;
   }
   return false;
 }
