@@ -530,12 +530,15 @@ export class GraphRunner<G extends RunnableGraph> {
     return { input, checkpointId: undefined, isAtNewest: isAnswer(given) };
   }
 
-  /** Before an answer is given to nodes that changed since they asked, they ask again. */
+  /** Before an answer is given to nodes that changed since they asked, they ask again, unless `drift` says to continue. */
   async #askedAnew(call: RunCall, given: unknown, found: Assessment): Promise<Assessment> {
     const { threadId } = call;
-    const nodes = await changedSinceAsked(this.saver, this.#pregel, found);
+    const drift = call.drift ?? this.#options.drift;
+    const isAccepted = (path: string): boolean =>
+      typeof drift === "object" && [path, path.slice(path.lastIndexOf("|") + 1)].some((name) => drift.accept.includes(name));
+    const nodes = (await changedSinceAsked(this.saver, this.#pregel, found)).filter((path) => !isAccepted(path));
     if (nodes.length === 0) return found;
-    if (!isAnswer(given)) {
+    if (!isAnswer(given) || drift === "continue") {
       const those = nodes.map((path) => JSON.stringify(path)).join(", ");
       const what = "they run again, and the answers that they have go to their questions in the order of the new code";
       internalsOf(this.saver).logger.warn({ threadId, nodes }, `Nodes that wait for an answer have changed (${those}): ${what}`);
