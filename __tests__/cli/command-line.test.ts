@@ -999,6 +999,13 @@ describe("what changes something", () => {
     expect(await parsed(on1("threads"))).toMatchObject({ total: 3 });
   });
 
+  test("S10.1 S3.5 prune --idle keeps a thread with an effect in doubt, and says so", async () => {
+    const report = { threads: 0, inDoubt: ["killed"] };
+    expect(await json("prune", ["killed", "--idle", "0s", "--yes"], 4)).toMatchObject({ done: true, report });
+    const { stdout } = await turns(["prune", "killed", "--idle", "0s", "--table"]);
+    expect(stdout).toContain("Not deleted: killed: an effect is in doubt.");
+  });
+
   test("S10.1 an effect in doubt is settled, and the thread needs nobody any more", async () => {
     const [{ id }] = (await json("effects", [])).effects;
     expect(await json("effect resolve", [id.slice(0, 13), "not-done"], 4)).toMatchObject({

@@ -93,6 +93,21 @@ describe("a thread as one file", () => {
     expect(await ids(source)).toEqual(["failed", "finished", "waiting"]);
   });
 
+  test("S10.1 S3.5 a rewind of a copy leaves the source's effects alone; with --own-effects, they are the copy's", async () => {
+    const verdicts = async (own: string[]): Promise<unknown> => {
+      const [file, target] = [tempFile("order.db"), tempFile()];
+      await json("export", ["finished", file, ...own, ...db(source)]);
+      const plan = await turns(["import", file, ...own, ...db(target), "--table"]);
+      expect(plan.stdout.includes("If the source is gone, add --own-effects")).toBe(own.length === 0);
+      await json("import", [file, ...own, ...db(target), "--yes"]);
+      return (await json("status", ["finished", ...db(target)])).rewindTo.effects.map(
+        ({ verdict }: { verdict: string }) => verdict,
+      );
+    };
+    expect(await verdicts([])).toEqual(["inherited"]);
+    expect(await verdicts(["--own-effects"])).toEqual(["unregistered"]);
+  });
+
   (WITHOUT_MOUNT ? test.skip : test)(
     "S10.1 S3.8 on a disk that is nearly full, an export is complete or refused, and the earlier file stays",
     async () => {

@@ -87,7 +87,7 @@ export async function lived(saver: TurnSaver): Promise<void> {
 }
 
 /** first → second, which has an effect and then may crash → third */
-export function agentOn(saver: TurnSaver, ledger: Deeds, crash: () => void = () => undefined) {
+export function agentOn(saver: TurnSaver, ledger: Deeds, crash: () => unknown = () => undefined) {
   const node =
     (name: string, work: () => Promise<void> = async () => undefined) =>
     async () => {
@@ -97,7 +97,7 @@ export function agentOn(saver: TurnSaver, ledger: Deeds, crash: () => void = () 
     };
   const second = async (): Promise<void> => {
     await effect("charge", async () => ledger.do("charge"), { undo: false });
-    crash();
+    await crash();
   };
   const graph = new StateGraph(Log)
     .addNode("first", node("first"))

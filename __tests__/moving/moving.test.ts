@@ -1,4 +1,4 @@
-import { GraphRunner } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { copyThreadTo, moveAllThreads, moveThread } from "langgraph-checkpoint-turns/maintenance";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { answer, at, input, KEY, secretGraph } from "../support/enc-graph";
@@ -105,6 +105,60 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     await to.effects.resolve(doubt!.id, { outcome: "done", result: "by hand" });
     expect((await choresOn(to, ledger).invoke(null, config("a"))).log).toEqual(["by hand"]);
     expect(ledger.count("do pay")).toBe(1);
+  });
+
+  test("S9.7 S3.5 a copy in another database leaves the undos to its source, also those of a rewind that is taken back", async () => {
+    const [from, between, to] = [opened(newPlace(kind)), opened(newPlace("file")), opened(newPlace(other))];
+    const ledger = new Deeds();
+    const undos = undosOf(ledger);
+    const graph = choresOn(from, ledger);
+    await graph.invoke({ deeds: [] }, config("a"));
+    await graph.invoke({ deeds: [{ name: "b" }] }, config("b"));
+    await graph.invoke({ deeds: [{ name: "c", undo: undefined }] }, config("c"));
+    const kept = await from.rewind({ threadId: "t", toTask: "b", allowUncompensated: true }, undos);
+    await copyThreadTo(from, between, "t");
+    await copyThreadTo(between, to, "t");
+    await choresOn(to, ledger).invoke({ deeds: [{ name: "own" }] }, config("d"));
+    expect(await problemsIn(to)).toEqual([]);
+    const report = await to.rewind({ threadId: "t", toTask: "a" }, undos);
+    expect(report.effects.inherited.map(({ name }) => name)).toEqual(["b"]);
+    await between.rewinds.takeBack(kept.rewindId!);
+    expect((await between.effects.list("t")).map(({ inherited }) => inherited)).toEqual([true, true]);
+    await between.rewind({ threadId: "t", toTask: "a" }, undos);
+    await from.rewind({ threadId: "t", toTask: "a" }, undos);
+    expect(undone(ledger)).toEqual(["own", "b"]);
+  });
+
+  test("S9.7 S3.5 with ownEffects a copy undoes what its source did, but not what that had inherited", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    const ledger = new Deeds();
+    const graph = choresOn(from, ledger);
+    await graph.invoke({ deeds: [] }, config("a", "first"));
+    await graph.invoke({ deeds: [{ name: "b" }] }, config("b", "first"));
+    await from.copyThread("first", "t");
+    await graph.invoke({ deeds: [{ name: "c" }] }, config("c"));
+    await copyThreadTo(from, to, "t", { ownEffects: true });
+    await to.rewind({ threadId: "t", toTask: "a" }, undosOf(ledger));
+    expect(undone(ledger)).toEqual(["c"]);
+    expect(await refusal(copyThreadTo(from, to, "t", { ownEffects: "no" as never }))).toMatchObject({ code: "INVALID_OPTION" });
+  });
+
+  test("S9.7 S3.5 what a copy does next has another key than what its source does next, in the same node", async () => {
+    const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];
+    const keys: string[] = [];
+    let failing = true;
+    const graphOn = (saver: TurnSaver) =>
+      agentOn(saver, new Deeds(), async () => {
+        await effect("first", () => void (failing && raise()));
+        await effect("second", (key) => void keys.push(key));
+      });
+    await refusal(graphOn(from).invoke({ log: [] }, at("t")));
+    await copyThreadTo(from, to, "t");
+    failing = false;
+    for (const saver of [from, to]) await graphOn(saver).invoke(null, at("t"));
+    const all = [...(await from.effects.list("t")), ...(await to.effects.list("t"))].filter(({ inherited }) => !inherited);
+    expect([keys.length, new Set(keys).size]).toEqual([2, 2]);
+    expect([all.length, new Set(all.map(({ key }) => key)).size]).toEqual([5, 5]);
   });
 
   test("S9.7 every access to the source is refused with an error that says where the thread is, and names no password", async () => {
@@ -287,6 +341,10 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     expect(left).toEqual([]);
   });
 });
+
+function raise(): never {
+  throw new Error("not yet");
+}
 
 /** What a saver is called in messages. */
 const nameOf = (saver: TurnSaver): string => internalsOf(saver).store.name;

@@ -9,9 +9,11 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { type PrunedEvent, internalsOf } from "../../src/testing-internal";
+import { Deeds } from "../support/eff-world";
 import { at, collect, expectSame, input, Shop, THREAD } from "../support/ret-world";
 import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { choresOn, config } from "../support/undo-world";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
 import { laneTest } from "../support/lane-test";
@@ -167,6 +169,72 @@ describe("S2.1 prune", () => {
     expect({ ...dry, dryRun: false, bytesFreed: 0 }).toEqual({ ...report, bytesFreed: 0 });
     expect((await shop.saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["busy", "named", "running"]);
     await expect(shop.graph.updateState(at("idle"), { log: ["late"] }, "done")).resolves.toBeDefined();
+  });
+
+  test("S2.1 S3.5 idleMs keeps a thread with an effect in doubt, and its key, says so, and prunes it as the request says", async () => {
+    let now = Date.parse("2030-01-01");
+    const shop = open({ frequency: 0, clock: () => new Date(now) });
+    const chores = choresOn(shop.saver, new Deeds());
+    for (const threadId of ["doubt", "undone", "settled"]) {
+      await chores.invoke({ deeds: [{ name: "b" }] }, config("a", threadId));
+      if (threadId !== "undone") {
+        const doubt = chores.invoke({ deeds: [{ name: "c", doubt: true }] }, config("b", threadId));
+        await expect(doubt).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });
+      }
+    }
+    const [settled] = await shop.saver.effects.list("settled", { status: "in-doubt" });
+    await shop.saver.effects.resolve(settled!.id, { outcome: "history" });
+    // As after a process that died in an undo, once a person has abandoned the rewind.
+    await chores.invoke({ deeds: [{ name: "d" }] }, config("b", "undone"));
+    const [, last] = await shop.saver.effects.list("undone");
+    const begun = { status: "begun", error: undefined, at: new Date(now).toISOString() } as const;
+    await internalsOf(shop.saver).store.settleUndo(last!.id, begun);
+    now += 10 * DAY;
+    const effects = await shop.saver.effects.list("doubt");
+    const dry = await shop.saver.prune({ idleMs: 5 * DAY, keepTasks: 1, dryRun: true });
+    const report = await shop.saver.prune({ idleMs: 5 * DAY, keepTasks: 1 });
+    expect(report).toMatchObject({ deletedThreads: ["settled"], inDoubt: ["doubt", "undone"], failed: [] });
+    expect({ ...dry, dryRun: false, bytesFreed: 0 }).toEqual({ ...report, bytesFreed: 0 });
+    const [doubt] = await shop.saver.effects.list("doubt", { status: "in-doubt" });
+    expect(doubt).toEqual(effects.at(-1));
+    expect(await shop.saver.prune({ threadId: "doubt", idleMs: 0 })).toMatchObject({ deletedThreads: [], inDoubt: ["doubt"] });
+    await shop.saver.effects.resolve(doubt!.id, { outcome: "not-done" });
+    await shop.saver.deleteThread("undone");
+    now += 1;
+    expect(await shop.saver.prune({ idleMs: 1 })).toMatchObject({ deletedThreads: ["doubt"], inDoubt: [] });
+  });
+
+  test("S2.1 S3.5 property: no prune removes an effect in doubt", async () => {
+    const kinds = fc.array(fc.constantFrom("done", "fails", "doubt"), { minLength: 1, maxLength: 3 });
+    const some = <T>(value: T) => fc.option(fc.constant(value), { nil: undefined });
+    const request = fc.record({ idleMs: some(0), keepTasks: some(1), keepLast: fc.constant(1), maxAgeMs: some(0) });
+    await fc.assert(
+      fc.asyncProperty(fc.array(kinds, { minLength: 1, maxLength: 4 }), request, async (threads, given) => {
+        let now = Date.parse("2030-01-01");
+        const shop = open({ frequency: 0, clock: () => new Date(now) });
+        const chores = choresOn(shop.saver, new Deeds());
+        const doubts = async () => {
+          const all = threads.map((_, index) => shop.saver.effects.list(`t${index}`, { status: "in-doubt" }));
+          return (await Promise.all(all)).map((found) => found.map(({ id, key }) => [id, key]));
+        };
+        for (const [index, tasks] of threads.entries()) {
+          for (const [task, kind] of tasks.entries()) {
+            const deed = { name: `${task}`, fails: kind === "fails", doubt: kind === "doubt" };
+            await chores.invoke({ deeds: [deed] }, config(`${task}`, `t${index}`)).catch(() => undefined);
+          }
+        }
+        now += DAY;
+        const before = await doubts();
+        const { inDoubt } = await shop.saver.prune(
+          Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+        );
+        expect(await doubts()).toEqual(before);
+        const kept = before.flatMap((found, index) => (found.length > 0 ? [`t${index}`] : []));
+        expect(inDoubt).toEqual(given.idleMs === undefined ? [] : kept);
+        for (const one of shops.splice(0)) one.close();
+      }),
+      { numRuns: runs(6, 40) },
+    );
   });
 
   test("S2.1 a dry run counts exactly what goes, and changes nothing", async () => {
@@ -731,7 +799,7 @@ describe("S2.1 deleteForRuns", () => {
     const told: PrunedEvent[] = [];
     shop.saver.events.on("pruned", (report) => told.push(report));
     const report = await shop.saver.retention.deleteForRuns(["r1"]);
-    expect(told).toEqual([{ by: "deleteForRuns", deletedThreads: [], failed: [], done: true, ...report }]);
+    expect(told).toEqual([{ by: "deleteForRuns", deletedThreads: [], inDoubt: [], failed: [], done: true, ...report }]);
     await expect(shop.saver.retention.deleteForRuns([""])).rejects.toMatchObject({ code: "INVALID_OPTION" });
     expect(told).toHaveLength(1);
   });

@@ -2,6 +2,7 @@
 export type { FailedRecovery, RecoveriesOptions, RecoverOptions, RecoverReport, SkippedThread } from "../runner/recover";
 export type { StuckThread } from "../turns/stuck";
 export {
+  type CopyOptions,
   copyThreadTo,
   moveAllThreads,
   type MoveAllOptions,

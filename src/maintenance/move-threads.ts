@@ -28,6 +28,14 @@ export interface MoveOptions {
   allowPlaintext?: boolean;
 }
 
+export interface CopyOptions extends MoveOptions {
+  /**
+   * Whether a rewind of the copy undoes the effects that a rewind of the source would have undone. Only for a source that is gone, or will be:
+   * otherwise, both undo them. Default false.
+   */
+  ownEffects?: boolean;
+}
+
 export interface MoveAllOptions extends MoveOptions {
   /** Called when a thread has moved. An error that it throws stops the call. */
   onThread?: (thread: MovedThread) => void;
@@ -58,6 +66,7 @@ const one = {
   allowPlaintext: z.boolean().default(false),
 };
 const schema = () => z.strictObject(one);
+const copySchema = () => z.strictObject({ ...one, ownEffects: z.boolean().default(false) });
 const allSchema = () =>
   z.strictObject({
     ...one,
@@ -134,13 +143,13 @@ export async function moveAllThreads(from: TurnSaver, to: TurnSaver, options: Mo
 
 /**
  * Copies a thread to another database, and leaves it where it is: for a thread in a file of its own, and back. The source may be
- * open read-only.
+ * open read-only. The effects belong to the source: only a rewind of it undoes them, unless you pass `ownEffects`.
  *
  * @returns how many rows were written and compared
  * @throws {TurnsError} as {@link moveThread}; THREAD_RUNNING if the thread is saved on again and again meanwhile
  */
-export async function copyThreadTo(from: TurnSaver, to: TurnSaver, threadId: string, options: MoveOptions = {}): Promise<number> {
-  const { onProgress, allowPlaintext } = checkedOptions(schema, options);
+export async function copyThreadTo(from: TurnSaver, to: TurnSaver, threadId: string, options: CopyOptions = {}): Promise<number> {
+  const { onProgress, allowPlaintext, ownEffects } = checkedOptions(copySchema, options);
   const id = checkedArgument(threadId, "threadId", "copyThreadTo");
   const savers = saversOf(from, to);
   if (savers.from.encrypted && !savers.to.encrypted && !allowPlaintext) throw plaintext(savers.to);
@@ -154,7 +163,8 @@ export async function copyThreadTo(from: TurnSaver, to: TurnSaver, threadId: str
       const { createId } = savers.to;
       const refuseDamage = (): Promise<void> => refuseDamageOf(savers.from.store, id);
       const { from, to } = { from: savers.from.store, to: savers.to.store };
-      return copyRows({ from, to, there, threadId: id, isTranslated, onProgress, createId, refuseDamage });
+      const inherits = !ownEffects;
+      return copyRows({ from, to, there, threadId: id, isTranslated, inherits, onProgress, createId, refuseDamage });
     });
   } finally {
     for (const release of kept) release();

@@ -25,7 +25,7 @@ export class RetentionControl {
    */
   async deleteForRuns(runIds: readonly string[]): Promise<RunDeletionReport> {
     const report = await deleteForRuns(this.#parts, runIds);
-    this.#events.emit("pruned", { by: "deleteForRuns", ...report, deletedThreads: [], failed: [], done: true });
+    this.#events.emit("pruned", { by: "deleteForRuns", ...report, deletedThreads: [], inDoubt: [], failed: [], done: true });
     return report;
   }
 

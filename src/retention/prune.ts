@@ -20,7 +20,7 @@ export interface PruneRequest {
   keepLast?: number;
   /** Checkpoints saved longer ago than this are deleted, except for the newest; milliseconds. */
   maxAgeMs?: number;
-  /** Threads without a save for this long are deleted whole, unless somebody is running them; milliseconds. */
+  /** Threads without a save for this long are deleted whole, unless they run or have an effect in doubt; milliseconds. */
   idleMs?: number;
   /** Only counts what would be deleted. */
   dryRun?: boolean;
@@ -35,6 +35,8 @@ export interface PruneReport extends PruneCounts {
   /** How many threads something was deleted from, including those deleted whole. */
   threads: number;
   deletedThreads: readonly string[];
+  /** Idle threads that weren't deleted, because an effect is in doubt. */
+  inDoubt: readonly string[];
   /** Threads that couldn't be pruned, if you asked for all threads. */
   failed: readonly { threadId: string; error: unknown }[];
   /** How much smaller the database is on disk, including its write-ahead log. */
@@ -90,6 +92,7 @@ export interface PruneParts {
 type Tally = PruneCounts & {
   threads: number;
   deletedThreads: string[];
+  inDoubt: string[];
   failed: { threadId: string; error: unknown }[];
   done: boolean;
 };
@@ -105,7 +108,7 @@ const THREADS_PER_PAGE = 100;
  */
 export async function prune(parts: PruneParts, request: PruneRequest): Promise<PruneReport> {
   const checked = checkedPrune(request);
-  const tally: Tally = { ...NOTHING, threads: 0, deletedThreads: [], failed: [], done: true };
+  const tally: Tally = { ...NOTHING, threads: 0, deletedThreads: [], inDoubt: [], failed: [], done: true };
   const { threadId: only } = checked;
   if (only !== undefined && (await parts.store.getThread(only)) === undefined) throw unknownThread(only);
   const before = checked.dryRun ? 0 : await sizeNow(parts.store);
@@ -146,7 +149,8 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
   const { keepTasks, keepLast, maxAgeMs, idleMs, dryRun } = request;
   if (idleMs !== undefined) {
     const whole = await takeIdle(parts, threadId, idleMs, dryRun);
-    if (whole !== undefined) {
+    if (whole === "in-doubt") tally.inDoubt.push(threadId);
+    else if (whole !== undefined) {
       addCounts(tally, whole);
       tally.threads += 1;
       tally.deletedThreads.push(threadId);
@@ -165,7 +169,7 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
 async function takeIdle({ store, now, isAlive }: PruneParts, threadId: string, idleMs: number, dryRun: boolean) {
   const before = now() - idleMs;
   const idle = await store.idleThread(threadId, before, isAlive);
-  return dryRun || idle === undefined ? idle : store.deleteIdleThread(threadId, before, isAlive, now());
+  return dryRun || typeof idle !== "object" ? idle : store.deleteIdleThread(threadId, before, isAlive, now());
 }
 
 export interface RunDeletionReport extends PruneCounts {

@@ -95,7 +95,7 @@ export class Retention {
     if (sweeps) space.later();
     if (counts.checkpoints + counts.writes + counts.turns + counts.chunks === 0) return;
     log.info({ threadId, ...counts }, "pruned");
-    events.emit("pruned", { by: "retention", ...counts, threads: 1, deletedThreads: [], failed: [], done: true });
+    events.emit("pruned", { by: "retention", ...counts, threads: 1, deletedThreads: [], inDoubt: [], failed: [], done: true });
   }
 }
 

@@ -3,7 +3,7 @@ import { TurnsError, type TurnsErrorCode } from "../errors";
 import { ValueTranslation } from "./moved-values";
 import type { Arrival, Departure, MoveCursor, MovedRow, MovedTo } from "./moves";
 import { mismatch, threadExists } from "./move-failures";
-import { fieldOf, ALL_TABLES } from "./tables";
+import { ALL_TABLES, EFFECTS, fieldOf } from "./tables";
 import type { Lease, RunRow, Store } from "./store";
 import { othersFirst } from "../timers";
 
@@ -88,7 +88,10 @@ export async function moveRows(order: MoveOrder): Promise<{ isNew: boolean; rows
 /** How often a thread is read that is saved on meanwhile. */
 const TRIES_OF_COPY = 5;
 
-type CopyOrder = Omit<MoveOrder, "here" | "lost" | "now">;
+type CopyOrder = Omit<MoveOrder, "here" | "lost" | "now"> & {
+  /** Whether the effects of the copy belong to the source. */
+  inherits?: boolean;
+};
 
 /**
  * Copies a thread to a database where it isn't, and leaves it where it is. The source is only read.
@@ -157,7 +160,8 @@ async function copied(order: CopyOrder, departure: Departure, arrival: Arrival):
   const translation = order.isTranslated ? await translationOf(order, departure) : undefined;
   const written = new Digests();
   for await (const rows of pagesOf((cursor) => from.rowsToMove(source, cursor, translation?.lists))) {
-    const moved = translation === undefined ? rows : rows.map((row) => translation.row(row));
+    const translated = translation === undefined ? rows : rows.map((row) => translation.row(row));
+    const moved = order.inherits === true ? translated.map(inherited) : translated;
     for (const row of moved) written.add(row);
     await to.saveMoved(arrival, moved);
     order.onProgress?.({ threadId, phase: "copying", rows: written.rows });
@@ -171,6 +175,11 @@ async function copied(order: CopyOrder, departure: Departure, arrival: Arrival):
   if (difference !== undefined) throw mismatch(threadId, difference, "others");
   await order.refuseDamage();
   return written.rows + departure.small.length;
+}
+
+/** The effects in archives too: taking a rewind back restores them. */
+function inherited(row: MovedRow): MovedRow {
+  return row.table === EFFECTS.name ? { ...row, fields: { ...row.fields, inherited: true } } : row;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */

@@ -906,15 +906,19 @@ export interface Store {
   sweepBatch(plan: SweepPlan, limit: number): Awaitable<{ chunks: number; rest: SweepPlan }>;
   /**
    * The size of an idle thread: nothing was saved on it since `before` (milliseconds) and no run holds it. Undefined for any
-   * other thread.
+   * other thread, `in-doubt` for one that stays because an effect is.
    */
-  idleThread(threadId: string, before: number, isAlive: (run: RunRow) => boolean): Awaitable<PruneCounts | undefined>;
+  idleThread(
+    threadId: string,
+    before: number,
+    isAlive: (run: RunRow) => boolean,
+  ): Awaitable<PruneCounts | "in-doubt" | undefined>;
   deleteIdleThread(
     threadId: string,
     before: number,
     isAlive: (run: RunRow) => boolean,
     deletedAt: number,
-  ): Awaitable<PruneCounts | undefined>;
+  ): Awaitable<PruneCounts | "in-doubt" | undefined>;
   threadsOfRuns(runIds: readonly string[]): Awaitable<readonly string[]>;
 
   nameCheckpoint(

@@ -483,12 +483,14 @@ const PRUNE = command<PruneOptions>({
       act: async () => {
         const report = await interruptible((signal) => saver.prune({ ...request, signal }));
         const rest = report.done ? "" : " It was interrupted: the same command continues.";
-        const [first] = report.failed.map(({ error }) => exitCodeOf(error)).sort();
+        const [first = report.inDoubt.length > 0 ? NEEDS_DECISION : DONE] = report.failed
+          .map(({ error }) => exitCodeOf(error))
+          .sort();
         return {
           report: failuresAsText(report),
           text: () =>
             `Removed ${prunedText(report)}; ${bytes(Math.max(0, report.bytesFreed))} less on disk.${rest}${notPruned(report)}`,
-          exit: report.done ? (first ?? DONE) : INTERRUPTED,
+          exit: report.done ? first : INTERRUPTED,
         };
       },
     });
@@ -496,13 +498,16 @@ const PRUNE = command<PruneOptions>({
 });
 
 const NOTHING_PRUNED: PruneReport = {
-  ...{ checkpoints: 0, writes: 0, turns: 0, chunks: 0, threads: 0, deletedThreads: [], failed: [] },
+  ...{ checkpoints: 0, writes: 0, turns: 0, chunks: 0, threads: 0, deletedThreads: [], inDoubt: [], failed: [] },
   ...{ bytesFreed: 0, dryRun: true, done: true },
 };
 
 /** Threads that stay as they are, and why. */
-function notPruned({ failed }: PruneReport): string {
-  return failed.map(({ threadId, error }) => `\nNot pruned: ${oneLine(threadId)}: ${oneLine(messageOf(error))}`).join("");
+function notPruned({ inDoubt, failed }: PruneReport): string {
+  return [
+    ...inDoubt.map((threadId) => `\nNot deleted: ${oneLine(threadId)}: an effect is in doubt. Settle it, or delete the thread.`),
+    ...failed.map(({ threadId, error }) => `\nNot pruned: ${oneLine(threadId)}: ${oneLine(messageOf(error))}`),
+  ].join("");
 }
 
 function failuresAsText<R extends Awaited<ReturnType<BaseTurnSaver["prune"]>>>(report: R) {

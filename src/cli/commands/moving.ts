@@ -39,6 +39,8 @@ const TO_SCHEMA = ["--to-schema <name>", "the target's schema, on PostgreSQL (de
 const FROM_SCHEMA = "--from-schema <name>";
 const PLAINTEXT = ["--allow-plaintext", "from an encrypted database to one that isn't"] as const;
 
+const OWN = ["--own-effects", "a rewind of the copy undoes its effects: only if the source is gone, or will be"] as const;
+
 function targetOf({ toKeyFile, toSchema }: ToOptions): PlaceOptions {
   return { schema: toSchema, encryption: keysOf(toKeyFile, "TURNS_TO_KEY", "--to-key-file") };
 }
@@ -278,6 +280,7 @@ const plaintext = (target: string): TurnsError =>
 interface ExportOptions extends ToOptions {
   redact?: boolean;
   overwrite?: boolean;
+  ownEffects?: boolean;
 }
 
 export const EXPORT = command<ExportOptions>({
@@ -292,6 +295,7 @@ export const EXPORT = command<ExportOptions>({
   options: [
     ["--redact", "JSON for a bug report: what ran when, without texts, numbers or messages; it can't be imported"],
     ["--overwrite", "replace an existing file"],
+    OWN,
     TO_KEYS,
     PLAINTEXT,
   ],
@@ -345,15 +349,15 @@ function refuseOut(saver: BaseTurnSaver, out: string, overwrite: boolean): void 
   refuseTarget(existsSync(name) ? name : undefined, resolve(out), true);
 }
 
-async function copyToFile(saver: BaseTurnSaver, threadId: string, file: string, options: ToOptions): Promise<number> {
+async function copyToFile(saver: BaseTurnSaver, threadId: string, file: string, options: ExportOptions): Promise<number> {
   const { encryption } = targetOf(options);
-  const { allowPlaintext = false } = options;
+  const { allowPlaintext = false, ownEffects = false } = options;
   if (internalsOf(saver).encrypted && encryption === undefined && !allowPlaintext) throw plaintext("the file");
   const target = await openAt(file, { encryption }, {});
   try {
     const { copyThreadTo, vacuum } = await import("../../maintenance");
     const rows = await withProgress((progress) =>
-      copyThreadTo(saver, target, threadId, { allowPlaintext, onProgress: rowsCopied(progress) }),
+      copyThreadTo(saver, target, threadId, { allowPlaintext, ownEffects, onProgress: rowsCopied(progress) }),
     );
     // Moves the log into the file. Closing does that too, but says nothing if the disk has no room for it.
     await vacuum(target);
@@ -373,7 +377,10 @@ interface ImportOptions extends ChangeOptions, DatabaseOptions {
   fromKeyFile?: string;
   fromSchema?: string;
   allowPlaintext?: boolean;
+  ownEffects?: boolean;
 }
+
+const ONLY_SOURCE = "\nOnly a rewind of the source would undo its effects. If the source is gone, add --own-effects.";
 
 const IMPORT = ownCommand<ImportOptions>({
   name: "import",
@@ -388,9 +395,10 @@ const IMPORT = ownCommand<ImportOptions>({
     ...CHANGE,
     [FROM_SCHEMA, "the source's schema, on PostgreSQL (default: turns)"],
     ["--from-key-file <file>", "the keys of the source; - reads stdin (default: TURNS_FROM_KEY)"],
+    OWN,
     PLAINTEXT,
   ],
-  runAlone: async ([src = "", thread], { fromKeyFile, fromSchema, allowPlaintext = false, ...options }) => {
+  runAlone: async ([src = "", thread], { fromKeyFile, fromSchema, allowPlaintext = false, ownEffects = false, ...options }) => {
     refuseRedacted(src);
     const isWriting = options.yes === true && options.dryRun !== true;
     const place = await located(options);
@@ -417,11 +425,11 @@ const IMPORT = ownCommand<ImportOptions>({
       return await planned(options, {
         plan,
         planText: () =>
-          `Thread ${oneLine(threadId)} (${countsText(counts)}) would be copied to ${oneLine(plan.to)}${newText(plan)}.`,
+          `Thread ${oneLine(threadId)} (${countsText(counts)}) would be copied to ${oneLine(plan.to)}${newText(plan)}.${ownEffects || counts.effects === 0 ? "" : ONLY_SOURCE}`,
         act: async () => {
           const { copyThreadTo } = await import("../../maintenance");
           const rows = await withProgress((progress) =>
-            copyThreadTo(from, to as BaseTurnSaver, threadId, { allowPlaintext, onProgress: rowsCopied(progress) }),
+            copyThreadTo(from, to as BaseTurnSaver, threadId, { allowPlaintext, ownEffects, onProgress: rowsCopied(progress) }),
           );
           return {
             report: { threadId, rows },

@@ -181,10 +181,7 @@ function* naming(session: Session, key: ThreadState, epoch: number, call: NewEff
     earlier = yield* count(label);
   }
   const again = earlier === 0 ? [] : [earlier];
-  return {
-    label,
-    key: session.sealing.checksum(key.threadId, "effect key", key.thread, epoch, nodeTaskId, name, label, ...again),
-  };
+  return { label, key: keyOf(session, key, epoch, nodeTaskId, name, label, ...again) };
 }
 
 /** The task of its turn; without turns that of the run. Called before the row takes its seq, because it may start a task. */
@@ -201,7 +198,13 @@ function* turnsTask(session: Session, key: ThreadState, call: NewEffect): Progra
 }
 
 function nextKey(session: Session, key: ThreadState, before: string): string {
-  return session.sealing.checksum(key.threadId, "effect key", key.thread, before);
+  return keyOf(session, key, before);
+}
+
+/** A copy in another database may have the number and the node tasks of its source, but it arrived there. */
+function keyOf(session: Session, { threadId, thread, row }: ThreadState, ...parts: (string | number)[]): string {
+  const arrived = row.arrived === undefined ? [] : [row.arrived];
+  return session.sealing.checksum(threadId, "effect key", thread, ...arrived, ...parts);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { SETTLED_AS_HISTORY } from "../effects";
 import { mapped, type Program } from "../program";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
@@ -122,12 +123,15 @@ const SIZE = `SELECT
   (SELECT count(*) FROM langgraph_checkpoints WHERE thread = ?1) AS turns,
   (SELECT count(*) FROM langgraph_chunks WHERE thread = ?1) AS chunks`;
 
+const IN_DOUBT = `SELECT 1 FROM langgraph_effects WHERE ${ofThread()} AND (undo_status = 'begun' OR (status = 'intent'
+  AND undo_status IS DISTINCT FROM 'done' AND settled_by IS DISTINCT FROM '${SETTLED_AS_HISTORY}')) LIMIT 1`;
+
 /**
  * The size of an idle thread, which may be deleted as a whole. A thread is idle if nothing was saved on it since a given time and
  * no live run holds it. A thread with a named checkpoint or an unfinished rewind never is.
  *
  * @param before milliseconds since the epoch
- * @returns how much it holds; undefined if it stays
+ * @returns how much it holds; undefined if it stays; `in-doubt` if it stays because nobody knows whether an effect happened
  * @throws {TurnsError} THREAD_MOVED, also while it moves
  */
 export function* idleThread(
@@ -135,7 +139,7 @@ export function* idleThread(
   threadId: string,
   before: number,
   isAlive: (run: RunRow) => boolean,
-): Program<PruneCounts | undefined> {
+): Program<PruneCounts | "in-doubt" | undefined> {
   const key = yield* threadKey(session, threadId);
   if (key !== undefined) refuseMoved(key);
   if (
@@ -147,6 +151,7 @@ export function* idleThread(
   if ((yield* unfinishedRewind(session, threadId)) !== undefined) return undefined;
   if (newestOf(yield* session.get<Times>(LAST_SAVED, key.thread)) >= before) return undefined;
   if (newestOf(yield* session.get<Times>(YOUNGEST, key.thread)) >= before) return undefined;
+  if ((yield* session.get(IN_DOUBT, key.thread)) !== undefined) return "in-doubt";
   return yield* session.get<PruneCounts>(SIZE, key.thread);
 }
 
@@ -164,8 +169,8 @@ export function* deleteIdleThread(
   before: number,
   isAlive: (run: RunRow) => boolean,
   deletedAt: number,
-): Program<PruneCounts | undefined> {
+): Program<PruneCounts | "in-doubt" | undefined> {
   const size = yield* idleThread(session, threadId, before, isAlive);
-  if (size !== undefined) yield* deleteThread(session, threadId, deletedAt, false, isAlive);
+  if (typeof size === "object") yield* deleteThread(session, threadId, deletedAt, false, isAlive);
   return size;
 }
