@@ -4,13 +4,14 @@ import path from "node:path";
 import { TORTURES } from "../../torture/tortures";
 import { testTitles } from "./titles";
 
-/** docs/guarantees.md and docs/architecture/requirements.md beside the tests they cite, and the two requirements that are about the repository itself. */
+/** docs/guarantees.md, its proofs and requirements beside the tests they cite, and the two requirements that are about the repository itself. */
 const root = path.resolve(__dirname, "..", "..");
 const read = (...names: string[]): string => readFileSync(path.join(root, ...names), "utf8");
 const guarantees = read("docs", "guarantees.md");
 /** What was tried in long runs: these rows cite commands and suites. */
 const figures = guarantees.slice(guarantees.indexOf("## Figures"), guarantees.indexOf("## Not promised"));
-const promises = guarantees.replace(figures, "") + read("docs", "architecture", "requirements.md");
+const proven = read("docs", "architecture", "proofs.md");
+const promises = proven + read("docs", "architecture", "requirements.md");
 const titles = testTitles(path.join(root, "__tests__"));
 
 /** How many requirements each system has. */
@@ -53,6 +54,14 @@ test("Guarantees: each promise cites tests, and each of them exists", () => {
   expect(proofs.filter(({ cited }) => cited.length === 0)).toEqual([]);
   const missing = proofs.flatMap(({ cited }) => cited.filter((citation) => meant(citation).length === 0));
   expect(missing).toEqual([]);
+});
+
+test("Guarantees: what the page promises is what is proven, in the same order", () => {
+  const promised = guarantees.slice(guarantees.indexOf("## Promises"), guarantees.indexOf("## Figures"));
+  const lines = (text: string, mark: string): string[] => text.split("\n").filter((line) => line.startsWith(mark));
+  const rows = lines(proven, "| ").filter((line) => !line.startsWith("| promise |"));
+  const inOneLine = promised.replace(/\n {2}/g, " ");
+  expect(lines(inOneLine, "- ").map((line) => line.slice(2))).toEqual(rows.map((line) => line.slice(2).split(" | ")[0]!.trim()));
 });
 
 test("Guarantees: each promise is proven, or the row is no promise: no table has a row without a test", () => {
