@@ -51,6 +51,7 @@ export const POSTGRES_SUITES = [
   "moving/*",
   "retention/{keep-tasks,retention,tombstones}",
   "rewind/*",
+  "runner/breakpoints",
   "runner/drift-effects",
   "store/put-again",
   "runner/fingerprint-drift",

@@ -5,6 +5,7 @@ import { internalsOf, setFailpointHandler } from "../../src/testing-internal";
 import { pairs } from "../support/lane";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
+import { testOfFiles } from "../support/test-of-files";
 import { crash } from "./recover-world";
 
 /* `interruptBefore` and `interruptAfter`: where a person looks before the run continues. */
@@ -136,7 +137,7 @@ describe("S9.4 property: recovery never passes a breakpoint, no matter at which 
   // Only the turn of its node tells that a graph stopped which a body calls, and a kill may come before that.
   const known = shapes.filter(([, { place }]) => place !== "called");
 
-  test.each(known.flatMap(([name, shape]) => (["full", "off"] as const).map((turns) => [name, turns, shape] as const)))(
+  testOfFiles.each(known.flatMap(([name, shape]) => (["full", "off"] as const).map((turns) => [name, turns, shape] as const)))(
     "S9.4 %s, turns: %s",
     async (_, turns, shape) => {
       const path = tempFile();
