@@ -45,7 +45,9 @@ export async function resumption(parts: ResumeParts): Promise<Resumption> {
   const tasks = await tasksThatAsked(saver, threadId, found);
   const fates = fatesOf(tasks, found.run);
   const recorded = await recordedAnswers(saver, threadId, fates);
-  const { given, isRepeated } = isAnswer(input) ? await newAnswers(parts, input, fates) : { given: undefined, isRepeated: false };
+  const { given, isRepeated } = isAnswer(input)
+    ? await newAnswers(parts, input, fates)
+    : { given: (await isAtBreakpoint(parts)) ? TO_NOBODY : undefined, isRepeated: false };
   await restoreAnswers(saver, threadId, tasks);
   // Without ids, to questions of an older LangGraph.
   if (given === AS_IT_IS) return { input, isRepeated };
@@ -60,7 +62,10 @@ export async function resumption(parts: ResumeParts): Promise<Resumption> {
 
 const AS_IT_IS = Symbol("as it is");
 
-/** What continues the run and answers nothing: LangGraph would give another answer to the node's first question. */
+/**
+ * What continues the run and answers nothing: LangGraph would give another answer to the node's first question. It is saved, so that a
+ * run that somebody has continued isn't taken for one that still stands at the breakpoint.
+ */
 const TO_NOBODY = { ["0".repeat(32)]: true };
 
 /** Whether the update or `goto` of an earlier Command is saved. LangGraph still has to apply it. */

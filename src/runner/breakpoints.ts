@@ -3,7 +3,9 @@ import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import type { PregelLike } from "../turns/attached-graph";
 import { nestedGraph } from "../turns/nested-resume";
 import { plannedTasks } from "../turns/node-task";
+import { internalsOf } from "../internals";
 import type { TurnSaver } from "../saver";
+import type { Turn } from "../turns/turn";
 import type { Assessment } from "./assess";
 
 interface Place {
@@ -24,16 +26,22 @@ interface Snapshot {
 
 /**
  * Whether a thread stands at a breakpoint, of its graph or of one inside it: what comes next there hasn't begun. To continue it is the
- * approval that a person gives there. Of a graph that a node's body calls, only the recorded turn tells it.
+ * approval that a person gives there, and a runner records it as an answer. Of a graph that a node's body calls, only the recorded
+ * turn tells that it stopped.
  */
 export async function isAtBreakpoint({ saver, graph, threadId, config, found }: Place): Promise<boolean> {
   const { unfinished, nodes, run } = found;
   if (unfinished === undefined || unfinished.nodes.length === 0) return false;
-  // A node that stopped without a question of its own: a graph in it has a breakpoint.
-  const isInside = ({ nodeNs, nodeTaskId, checkpointId, path }: Assessment["nodes"]["waiting"][number]): boolean =>
-    !nodeNs.includes("|") && checkpointId === run?.branch[0] && unfinished.nodes.includes(path) && !asked.has(nodeTaskId);
+  const continued = Math.max(-1, ...(run?.answers.values() ?? []));
   const asked = new Set([...(run?.asked.keys() ?? []), ...(unfinished.questions ?? []).map(({ nodeTaskId }) => nodeTaskId)]);
-  if (nodes.waiting.some(isInside)) return true;
+  // A node that stopped without a question of its own: a graph in it has a breakpoint.
+  const isInside = ({ nodeNs, nodeName, nodeTaskId, checkpointId, seq }: Turn): boolean =>
+    !nodeNs.includes("|") &&
+    checkpointId === run?.branch[0] &&
+    unfinished.nodes.includes(nodeName) &&
+    !asked.has(nodeTaskId) &&
+    seq > continued;
+  if (nodes.waitingTurns.some(isInside)) return true;
   if (!hasBreakpoints(graph, config)) return false;
   const { inFlight, failed, waiting, completed } = nodes;
   const begun = new Set([...inFlight, ...failed, ...waiting, ...completed].map(({ checkpointId }) => checkpointId));
@@ -44,7 +52,9 @@ export async function isAtBreakpoint({ saver, graph, threadId, config, found }: 
     return (of as unknown as WithState).getState({ configurable: { thread_id: threadId, ...inside } }, { subgraphs: true });
   };
   const ranBefore: Look["ranBefore"] = async ({ configurable }) => {
-    if (begun.has(configurable?.checkpoint_id)) return undefined;
+    const { checkpoint_ns: ns = "", checkpoint_id: id = "" } = configurable ?? {};
+    const place = await internalsOf(saver).store.placeOf(threadId, ns, id);
+    if (begun.has(id) || place === undefined || place.position < continued) return undefined;
     let { ran, before } = { ran: await read({ configurable }), before: undefined as Read };
     for (; ran !== undefined; ran = before) {
       before = ran.parentConfig && (await read(ran.parentConfig));
