@@ -25,7 +25,10 @@ const nameOf = (layer: number, index: number): string => `n${layer}_${index}`;
 
 export function buildGraph(saver: TurnSaver, world: World, plan: GraphPlan): any {
   return saver.attach(
-    builderOf({ world, callees: calleesOf(world, plan), unsaved: false }, plan).compile({ checkpointer: saver }),
+    builderOf({ world, callees: calleesOf(world, plan), unsaved: false }, plan).compile({
+      checkpointer: saver,
+      ...stopsOf(plan),
+    }),
   );
 }
 
@@ -46,13 +49,19 @@ export function addCallees(world: World, into: Map<GraphPlan, Callee>, steps: re
   for (const step of steps) {
     if (step.do !== "call") continue;
     const inner = { world, callees: new Map(), unsaved: step.keeps === false };
-    const graph = builderOf(inner, step.graph).compile(step.keeps === true ? {} : { checkpointer: step.keeps === "always" });
+    const graph = builderOf(inner, step.graph).compile({
+      ...(step.keeps === true ? {} : { checkpointer: step.keeps === "always" }),
+      ...stopsOf(step.graph),
+    });
     into.set(step.graph, async (seed) => {
       const { log, sum, fold } = await graph.invoke({ seed });
       return `${log.length}/${sum}/${fold}`;
     });
   }
 }
+
+const stopsOf = ({ stops }: GraphPlan): object =>
+  stops === "no" ? {} : stops === "before" ? { interruptBefore: "*" } : { interruptAfter: "*" };
 
 function builderOf(parts: BodyParts, plan: GraphPlan): any {
   const { layers, rounds, skips } = plan;
@@ -115,7 +124,13 @@ const chosen = (names: readonly string[], fold: number): string[] => {
 
 function addNode(builder: any, parts: BodyParts, { name, node, goals }: { name: string; node: NodePlan; goals: string[] }): void {
   if (node.is === "graph") {
-    builder.addNode(name, builderOf(parts, node.graph).compile(node.keeps === "always" ? { checkpointer: true } : {}));
+    builder.addNode(
+      name,
+      builderOf(parts, node.graph).compile({
+        ...(node.keeps === "always" ? { checkpointer: true } : {}),
+        ...stopsOf(node.graph),
+      }),
+    );
     return;
   }
   const isHopping = goals.length > 0 && node.is === "body";

@@ -17,7 +17,8 @@ export function featuresOf({ durability, program }: Plan): Set<string> {
   return found;
 }
 
-function ofGraph(found: Set<string>, { layers, rounds, skips }: GraphPlan): void {
+function ofGraph(found: Set<string>, { layers, rounds, skips, stops }: GraphPlan): void {
+  if (stops !== "no") found.add("breakpoints");
   if (rounds > 0) found.add("loop");
   if (skips && layers.length > 2) found.add("branches of different length");
   for (const { nodes, entered } of layers) {

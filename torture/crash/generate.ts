@@ -28,6 +28,8 @@ interface Place {
   depth: number;
   /** Whether bodies call graphs: not those of called graphs, since deeper graphs may repeat what finished (docs/guarantees.md). */
   calls: boolean;
+  /** Whether graphs here may have breakpoints. */
+  stops: boolean;
 }
 
 const often = <T>(weight: number, arbitrary: fc.Arbitrary<T>) => ({ weight, arbitrary });
@@ -58,7 +60,7 @@ function steps(place: Place, max = 2): fc.Arbitrary<StepPlan[]> {
     });
     const unsaved = fc.record({
       do: fc.constant("call" as const),
-      graph: graphs({ ...called, asks: false, inputs: true }, 1, 2),
+      graph: graphs({ ...called, asks: false, inputs: true, stops: false }, 1, 2),
       times: fc.constant(1 as const),
       keeps: fc.constant(false),
     });
@@ -111,15 +113,25 @@ function graphs(place: Place, layersMax: number, nodesMax: number): fc.Arbitrary
     layers: fc.array(layer, { minLength: 1, maxLength: layersMax }),
     rounds: fc.oneof(often(4, fc.constant(0)), often(1, fc.constant(2))),
     skips: fc.oneof(often(4, fc.constant(false)), often(1, fc.constant(true))),
+    stops: place.stops ? fc.oneof(often(6, fc.constant("no")), often(1, fc.constantFrom("before", "after"))) : fc.constant("no"),
   });
 }
 
-const kept: Place = { asks: true, inputs: false, stable: true, keeping: true, askingCalls: true, depth: 2, calls: true };
+const kept: Place = {
+  asks: true,
+  inputs: false,
+  stable: true,
+  keeping: true,
+  askingCalls: true,
+  depth: 2,
+  calls: true,
+  stops: true,
+};
 /**
  * With "exit" a lost run starts from scratch, and only inputs tell its side effects apart (docs/effects.md). A node that calls graphs which ask never
  * ends there, with any checkpointer: LangGraph forgets the answer to the first when the second asks.
  */
-const lost: Place = { ...kept, inputs: true, stable: false, askingCalls: false };
+const lost: Place = { ...kept, inputs: true, stable: false, askingCalls: false, stops: false };
 
 /** LangGraph repeats what finished in a graph that a functional task calls, so tasks call only graphs without checkpoints. */
 const stages = (place: Place): fc.Arbitrary<StagePlan> =>

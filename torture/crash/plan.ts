@@ -45,6 +45,8 @@ export interface GraphPlan {
   rounds: number;
   /** Edges over a layer, so that branches of different length meet. */
   skips: boolean;
+  /** Whether it has a breakpoint before or after each of its nodes. */
+  stops: "no" | "before" | "after";
 }
 
 export type StagePlan = { tasks: readonly BodyPlan[] } | { steps: readonly StepPlan[] };
