@@ -3,9 +3,9 @@ import { BaseChatModel } from "@langchain/core/language_models/chat_models";
 import type { ChatResult } from "@langchain/core/outputs";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
-import { TurnSaver } from "langgraph-checkpoint-turns";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { CheckpointFile, type ProgressFollower } from "langgraph-checkpoint-turns/checkpoint-file";
 import { renderProgress } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
@@ -464,4 +464,24 @@ describe("S5.6 follow", () => {
     await follower.flush();
     await follower.close();
   });
+});
+
+test("S5.6 a relative path stays where it was, if the program changes its working directory", async () => {
+  const {
+    saver,
+    runner: { graph },
+  } = setup();
+  const [first, second] = [dirname(tempFile()), dirname(tempFile())];
+  const before = process.cwd();
+  try {
+    process.chdir(first);
+    const runner = new GraphRunner(graph, { checkpointFile: "CHECKPOINT.md" });
+    process.chdir(second);
+    await runner.invoke({ log: [] }, { threadId: "t" });
+  } finally {
+    process.chdir(before);
+  }
+  expect(readFileSync(join(first, "CHECKPOINT.md"), "utf8")).toContain("all phases are done");
+  expect(existsSync(join(second, "CHECKPOINT.md"))).toBe(false);
+  saver.close();
 });

@@ -1,4 +1,4 @@
-import { basename } from "node:path";
+import { basename, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
@@ -59,7 +59,7 @@ export class CheckpointFile {
 
   /** @throws {TurnsError} INVALID_OPTION */
   constructor(path: string, options: CheckpointFileOptions = {}) {
-    this.path = checkedOptions(pathSchema, { path }).path;
+    this.path = resolve(checkedOptions(pathSchema, { path }).path);
     this.#name = basename(this.path);
     this.#clock = checkedOptions(optionsSchema, options).clock;
   }

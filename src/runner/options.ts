@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { nearestName } from "../unknown-option";
 import { z } from "zod";
@@ -114,7 +115,9 @@ export type CheckedRunnerOptions = z.output<ReturnType<typeof schema>>;
 export function checkedRunnerOptions(options: GraphRunnerOptions): CheckedRunnerOptions {
   const checked = checkedOptions(schema, options);
   checkedUndos(checked.undos);
-  return checked;
+  const { checkpointFile: file } = checked;
+  // As for a database: a later change of the working directory doesn't move it.
+  return typeof file === "string" ? { ...checked, checkpointFile: resolve(file) } : checked;
 }
 
 export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOptions): AttachOptions {
