@@ -464,20 +464,29 @@ export class GraphRunner<G extends RunnableGraph> {
     await this.#refuseUnfinishedRewind(threadId);
     const start = { input, checkpointId: undefined };
     if (isTimeTravel || policy === "abandon") return start;
-    let unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
-    if (unfinished?.waits === false) {
-      const place = { saver: this.saver, graph: this.#pregel, threadId, config: call.config };
-      const found = await assess(this.#assessed(call), threadId);
-      if (await isAtBreakpoint({ ...place, found })) throw unfinishedWork(threadId, unfinished, "at a breakpoint");
-    }
-    if (policy === "finish" && unfinished?.waits === false) {
-      // Everything except the new input's own task id.
-      const again = { ...call, taskId: undefined };
-      await this.#invoked(await this.#resumed(null, again, undefined), again);
-      unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
-    }
-    if (unfinished !== undefined) throw unfinishedWork(threadId, unfinished);
+    const isFinished = await this.#refuseWork(call, policy === "finish");
+    if (isFinished) return start;
+    // Everything except the new input's own task id.
+    const again = { ...call, taskId: undefined };
+    await this.#invoked(await this.#resumed(null, again, undefined), again);
+    await this.#refuseWork(call, false);
     return start;
+  }
+
+  /**
+   * @returns whether the thread is finished; false if its work can be finished without a person, and that is admitted
+   * @throws {TurnsError} UNFINISHED_WORK
+   */
+  async #refuseWork(call: RunCall, admitsWork: boolean): Promise<boolean> {
+    const { saver } = this;
+    const { threadId, config } = call;
+    const unfinished = await unfinishedOf(saver, this.#pregel, threadId);
+    if (unfinished === undefined) return true;
+    if (unfinished.waits) throw unfinishedWork(threadId, unfinished);
+    const found = await assess(this.#assessed(call), threadId);
+    const stands = await isAtBreakpoint({ saver, graph: this.#pregel, threadId, config, found });
+    if (stands || !admitsWork) throw unfinishedWork(threadId, unfinished, stands);
+    return false;
   }
 
   async #resumed(input: unknown, call: RunCall, instead: unknown): Promise<Start> {

@@ -145,6 +145,26 @@ async function imagesOf(path: string, work: () => Promise<unknown>): Promise<str
   return images;
 }
 
+test("S2.5 work that is finished for new input stops at the next breakpoint, and the input isn't taken", async () => {
+  for (const [, shape] of shapes.filter(([, { stop }]) => stop.interruptBefore !== "*")) {
+    const saver = openSaver(":memory:", { logger: quiet });
+    let fails = true;
+    const ran: string[] = [];
+    const body = (node: string): void => {
+      if (fails) throw new Error("out of paper");
+      ran.push(node);
+    };
+    const runner = new GraphRunner(graphOf(saver, shape, body));
+    await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("out of paper");
+    fails = false;
+    for (const _ of [1, 2])
+      await expect(runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "finish" })).rejects.toThrow("at a breakpoint");
+    expect(ran).toEqual(["x"]);
+    expect(await toTheEnd(runner)).toEqual(ends(shape, "yes"));
+    await (saver.close() as unknown);
+  }
+});
+
 describe("S9.4 property: recovery never passes a breakpoint, no matter at which commit the process died", () => {
   // Only the turn of its node tells that a graph stopped which a body calls, and a kill may come before that.
   const known = shapes.filter(([, { place }]) => place !== "called");

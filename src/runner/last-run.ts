@@ -169,7 +169,7 @@ export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId
   return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0), questions };
 }
 
-export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, breakpoint?: "at a breakpoint"): TurnsError {
+export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, isAtBreakpoint = false): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
   const thread = JSON.stringify(threadId);
   const drop = `await runner.invoke(input, { threadId: ${thread}, onUnfinished: "abandon" }).`;
@@ -180,7 +180,7 @@ export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, b
         why(`Thread ${describe(threadId)} waits for an answer`, "the question"),
         `Answer: ${resume}, command: new Command({ resume: answer }) }). Or drop the question: ${drop}`,
       ]
-    : breakpoint !== undefined
+    : isAtBreakpoint
       ? [
           why(`Thread ${describe(threadId)} stands at a breakpoint`, "that work"),
           `Look at it, then continue it: ${resume} }). Or drop the work: ${drop}`,
@@ -194,7 +194,7 @@ export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, b
   return new TurnsError("UNFINISHED_WORK", {
     problem,
     remedy,
-    data: { threadId, nodes, waits: waits || breakpoint !== undefined },
+    data: { threadId, nodes, waits: waits || isAtBreakpoint },
   });
 }
 
