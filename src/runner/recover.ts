@@ -476,6 +476,23 @@ class Recovery {
   }
 }
 
+/** What a recovery would do with a thread. */
+export interface PlannedRecovery {
+  status: ThreadStatus;
+  /** Why it's skipped; undefined if it's resumed. */
+  skips: ReturnType<typeof reasonToSkip>;
+  /** Effects in doubt that stop it, unless the code of their node has a probe. */
+  doubts: readonly Effect[];
+}
+
+export async function recoveryOf({ saver, look }: RecoverParts, threadId: string): Promise<PlannedRecovery> {
+  const { store, now } = internalsOf(saver);
+  const found = await look(threadId, undefined);
+  const { status, settledBy } = found;
+  const doubts = status.inDoubt.filter((effect) => settledBy(effect) === "maybe-probe");
+  return { status, skips: reasonToSkip(found, await store.recoveryOf(threadId, now()), undefined), doubts };
+}
+
 /** Skipped because nothing is left to recover. */
 const SETTLED: readonly string[] = ["WAITING", "FINISHED", "NOTHING_TO_RESUME"];
 
