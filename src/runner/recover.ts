@@ -485,12 +485,12 @@ export interface PlannedRecovery {
   doubts: readonly Effect[];
 }
 
-export async function recoveryOf({ saver, look }: RecoverParts, threadId: string): Promise<PlannedRecovery> {
-  const { store, now } = internalsOf(saver);
-  const found = await look(threadId, undefined);
-  const { status, settledBy } = found;
-  const doubts = status.inDoubt.filter((effect) => settledBy(effect) === "maybe-probe");
-  return { status, skips: reasonToSkip(found, await store.recoveryOf(threadId, now()), undefined), doubts };
+export async function recoveryOf(parts: RecoverParts, threadId: string): Promise<PlannedRecovery> {
+  const internals = internalsOf(parts.saver);
+  const look = await parts.look(threadId, undefined);
+  const row = await internals.store.recoveryOf(threadId, internals.now());
+  const doubts = look.status.inDoubt.filter((effect) => look.settledBy(effect) === "maybe-probe");
+  return { status: look.status, skips: reasonToSkip(look, row, undefined), doubts };
 }
 
 /** Skipped because nothing is left to recover. */
