@@ -210,7 +210,9 @@ test("S10.1 S10.2 of nested graphs the innermost node asks, as the runner says; 
   const { waiting } = await runner.status("asks");
   expect(waiting).toMatchObject([{ path: "top|mid|ask" }]);
   expect([...report.questions, ...(await inbox(saver))].map(({ node }) => node)).toEqual(["top|mid|ask", "top|mid|ask"]);
-  expect((await answersOf(saver, report)).inFlight.headline).toBe("top › mid › ask waits for an answer");
+  const asked = await answersOf(saver, report);
+  expect(asked.inFlight.headline).toBe("top › mid › ask waits for an answer");
+  expect(asked.did.text).toMatch(/^Last: top › mid › ask of only, asked a question /);
   // A node that was stopped because another one failed isn't told beside that.
   const failed = (["side", "top", "top|mid"] as const).map((node, second) => {
     const error = { name: second === 0 ? "Error" : "AbortError", message: "boom" };

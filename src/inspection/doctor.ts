@@ -136,7 +136,7 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
     find(
       "advice",
       `${failed.length === 1 ? "The undo of an effect" : `The undos of ${failed.length} effects`} failed, on ${onThreads(failed)}.`,
-      "A rewind calls them again. turns effects --in-doubt lists them.",
+      "A rewind calls a failed undo again. turns effects --in-doubt lists these effects.",
     );
   if (doubts.length > 0)
     find(

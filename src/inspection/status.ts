@@ -91,7 +91,9 @@ export async function reportOf(
   const nodes = await runNodesOf(saver, threadId, run);
   const completed = nodes.completed.map(doneOf);
   const failed = nodes.failed.map((outcome) => ({ ...doneOf(outcome), error: outcome.error ?? { name: "Error", message: "" } }));
-  const all = [...nodes.completed, ...nodes.failed, ...nodes.waiting].map(doneOf);
+  // The nodes around one that asks wait, too.
+  const asking = nodes.waiting.filter(({ path }) => !nodes.waiting.some((inner) => inner.path.startsWith(`${path}|`)));
+  const all = [...nodes.completed, ...nodes.failed, ...asking].map(doneOf);
   const last = all.reduce<NodeDone | null>((newest, node) => (newest === null || node.at >= newest.at ? node : newest), null);
   const moving = await movingOf(saver, threadId);
   const resume = verdictOf(standing, completed, moving);
