@@ -41,11 +41,11 @@ import {
   rollbackAsked,
   type Start,
 } from "./runner/restart";
-import type { RecoveriesOptions, RecoverOptions, RecoverParts, RecoverReport } from "./runner/recover";
+import type { PlannedRecovery, RecoveriesOptions, RecoverOptions, RecoverParts, RecoverReport } from "./runner/recover";
 import { warnOfRepeats } from "./runner/repeats";
-import { settledBy, statusOf, type StatusParts } from "./runner/status";
+import { statusOf, type StatusParts } from "./runner/status";
 import { readable } from "./runner/streams";
-import type { ThreadStatus } from "./runner/thread-status";
+import { settledBy, type ThreadStatus } from "./runner/thread-status";
 import { effectsOfRun, type EffectsOfRun, isAnswer, isResume, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import type { BaseTurnSaver } from "./base-saver";
 import { isSaver } from "./known-savers";
@@ -240,6 +240,12 @@ export class GraphRunner<G extends RunnableGraph> {
   async recover(options: RecoverOptions<G> = {}): Promise<RecoverReport> {
     const { recover } = await import("./runner/recover");
     return recover(this.#recoverParts(), options);
+  }
+
+  /** @internal What {@link recover} would do with a thread now. */
+  async recoveryOf(threadId: string): Promise<PlannedRecovery> {
+    const { recoveryOf } = await import("./runner/recover");
+    return recoveryOf(this.#recoverParts(), threadId);
   }
 
   /**

@@ -55,7 +55,7 @@ const question = object({ threadId: text, id: maybe, value: json, node: text, no
 const settler = z.enum(["probe", "key", "rewind", "maybe-probe", "person"]);
 const inDoubt = object({
   ...{ id: text, threadId: text, name: text, node: text, key: text, tries: count, startedAt: time },
-  ...{ idempotent: z.boolean(), doubt: z.enum(["outcome", "undo"]), settler },
+  ...{ idempotent: z.boolean(), doubt: z.enum(["outcome", "undo", "undo-failed"]), settler },
 });
 const error = object({ name: text, message: text });
 const done = object({ node: text, status: text, at: time, attempt: count });
@@ -121,7 +121,13 @@ export const SHAPES = {
         ...{ threadId: text, state, graphId: maybe, taskId: maybe, needsPerson: z.boolean(), next: list(text), tokens },
         runs: list(object({ pid: count, host: text, since: time })),
         inFlight: list(object({ node: text, attempt: count, since: time, number: count, taskId: text })),
-        ...{ questions: list(question), failures: list(object({ node: text, error })), inDoubt: list(inDoubt) },
+        ...{
+          questions: list(question),
+          failures: list(object({ node: text, error })),
+          inDoubt: list(inDoubt),
+          undoFailed: list(inDoubt),
+          finished: z.boolean(),
+        },
         lost: z.boolean(),
         rewind: object({ id: text, toTask: text, since: time, rescued: maybe }).nullable(),
         moving,
@@ -237,8 +243,12 @@ export const SHAPES = {
   ]),
   tokens: object({
     ...format,
-    ...of<TokenTotals>()(object({ by: z.enum(["thread", "node", "task", "day"]), lines: list(tokenLine), total: tokenLine }))
-      .shape,
+    ...of<TokenTotals>()(
+      object({
+        by: z.enum(["thread", "node", "task", "day"]),
+        ...{ lines: list(tokenLine), total: tokenLine, rewound: tokenLine.optional() },
+      }),
+    ).shape,
   }),
   verify: object({
     ...format,

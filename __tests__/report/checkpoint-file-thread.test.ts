@@ -5,7 +5,7 @@ import { Annotation, Command, END, interrupt, START, StateGraph } from "@langcha
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { defineEffect, effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { CheckpointFile, type ProgressFollower } from "langgraph-checkpoint-turns/checkpoint-file";
 import { renderProgress } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
@@ -227,6 +227,31 @@ describe("S5.6 fromThread", () => {
     isBroken = false;
     await saver.rewinds.finish({ threadId: "t" }, undos);
     expect((await CheckpointFile.fromThread(saver, "t")).resume.reason).toBe("all phases are done");
+    saver.close();
+  });
+
+  test("S5.6 S5.4 a thread with an effect that only a person can settle says that it can't be resumed before", async () => {
+    const { saver, runner } = setup();
+    const send = defineEffect("file-send", {
+      run: () => Promise.reject(new Error("timeout")),
+      onError: () => "unknown" as const,
+      undo: false,
+    });
+    world.during = () => send(undefined);
+    await expect(runner.invoke({ log: [] }, run("one"))).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    expect((await CheckpointFile.fromThread(saver, "t")).resume).toMatchObject({
+      ...{ nextPhase: "one", nextStep: "settle effect file-send: saver.effects.resolve", canResume: false },
+      reason: "nobody knows whether effect file-send happened, and it has no probe",
+    });
+    const [{ id } = { id: "" }] = await saver.effects.list("t", { status: "in-doubt" });
+    await saver.effects.resolve(id, { outcome: "done" });
+    expect((await CheckpointFile.fromThread(saver, "t")).resume).toMatchObject({ canResume: true, reason: null });
+    // Only its code tells whether this one has a probe.
+    world.during = () => effect("note", () => Promise.reject(new Error("timeout")), { onError: "unknown" });
+    await expect(runner.invoke({ log: [] }, run("two"))).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    expect((await CheckpointFile.fromThread(saver, "t")).resume).toMatchObject({
+      ...{ canResume: true, nextStep: "resume; if effect note has no probe, settle it first" },
+    });
     saver.close();
   });
 

@@ -17,7 +17,7 @@ import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { GraphRunner, type Turn, type TurnSaver } from "langgraph-checkpoint-turns";
-import { internalsOf, reportOf, type TokenCounts } from "../../src/testing-internal";
+import { internalsOf, reportOf, type TokenCounts, tokenTotals } from "../../src/testing-internal";
 import { z } from "zod";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
@@ -347,8 +347,17 @@ describe("S1.8 tokenUsage", () => {
     const { rewindId } = await runner.rewind({ threadId: "t", toTask: "a" });
     expect(await inspect.taskTokens("t")).toEqual([{ taskId: "a", input: 10, output: 5, cached: 4, reasoning: 2 }]);
     expect(await saver.turns.tokenUsage("t")).toMatchObject({ total: totals(10, 5, 4, 2), rewound: totals(60, 13) });
+    expect(await tokenTotals(saver, "node", { threadIds: ["t"] })).toMatchObject({
+      total: totals(10, 5, 4, 2),
+      rewound: totals(60, 13),
+    });
     await saver.rewinds.takeBack(rewindId as string);
     expect(await saver.turns.tokenUsage("t")).toEqual(before);
+    // The status has what all tasks used, also when their turns are pruned.
+    expect((await reportOf(saver, "t")).tokens).toEqual(counts(70, 18, 4, 2));
+    await saver.prune({ threadId: "t", keepLast: 1 });
+    expect((await reportOf(saver, "t")).tokens).toEqual(counts(70, 18, 4, 2));
+    expect((await tokenTotals(saver, "task")).rewound).toBeUndefined();
     expect(await saver.turns.tokenUsage("nobody")).toEqual({
       total: totals(0, 0),
       byTask: [],

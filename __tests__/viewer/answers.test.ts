@@ -4,8 +4,10 @@ import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-
 import { TurnsError } from "langgraph-checkpoint-turns";
 import {
   answersOf,
+  checkup,
   differencesOf,
   type EffectLine,
+  inbox,
   listThreads,
   noteOf,
   overview,
@@ -166,6 +168,95 @@ test("S10.2 S2.6 a node that failed, and asks a question in its next attempt, wa
   ]);
   await expect(runner.invoke(new Command({ resume: "no" }) as never, { threadId: "asks" })).rejects.toThrow("refused");
   expect(await reportOf(saver, "asks")).toMatchObject({ state: "failed", questions: [], resume: { can: "yes" } });
+  await (saver.close() as unknown);
+});
+
+test("S10.1 S10.2 S4.1 a question beside a failed node needs somebody, as the runner says: only the other node failed", async () => {
+  const saver = openSaver(tempFile());
+  const graph = new StateGraph(Annotation.Root({ answer: Annotation<string> }))
+    .addNode("q", () => ({ answer: String(interrupt("ok?")) }))
+    .addNode("bad", () => Promise.reject(new Error("boom")))
+    .addEdge(START, "q")
+    .addEdge(START, "bad")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  await expect(runner.invoke({ answer: "" }, { threadId: "both", taskId: "only" })).rejects.toThrow("boom");
+  expect(String(await runner.status("both"))).toMatch(/waits for an answer\.\n[^]*Failed: bad, attempt 1/);
+  const report = await reportOf(saver, "both");
+  expect(report).toMatchObject({ state: "waiting", needsPerson: true, failures: [{ node: "bad" }], questions: [{ node: "q" }] });
+  expect(report.resume).toMatchObject({ can: "person", why: "it waits for an answer, and bad failed" });
+  expect((await listThreads(saver, { states: ["waiting"] })).threads.map(({ threadId }) => threadId)).toEqual(["both"]);
+  expect((await inbox(saver)).map(({ threadId }) => threadId)).toEqual(["both"]);
+  await (saver.close() as unknown);
+});
+
+test("S10.1 S10.2 of nested graphs the innermost node asks, as the runner says; what failed is told of one node", async () => {
+  const saver = openSaver(tempFile());
+  const State = Annotation.Root({ answer: Annotation<string> });
+  const inner = new StateGraph(State)
+    .addNode("ask", () => ({ answer: String(interrupt("deep?")) }))
+    .addEdge(START, "ask")
+    .compile();
+  const middle = new StateGraph(State).addNode("mid", inner).addEdge(START, "mid").compile();
+  const graph = new StateGraph(State)
+    .addNode("top", middle)
+    .addNode("side", () => ({}))
+    .addEdge(START, "top")
+    .addEdge(START, "side")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  await runner.invoke({ answer: "" }, { threadId: "asks", taskId: "only" });
+  const report = await reportOf(saver, "asks");
+  const { waiting } = await runner.status("asks");
+  expect(waiting).toMatchObject([{ path: "top|mid|ask" }]);
+  expect([...report.questions, ...(await inbox(saver))].map(({ node }) => node)).toEqual(["top|mid|ask", "top|mid|ask"]);
+  const asked = await answersOf(saver, report);
+  expect(asked.inFlight.headline).toBe("top › mid › ask waits for an answer");
+  expect(asked.did.text).toMatch(/^Last: top › mid › ask of only, asked a question /);
+  // A node that was stopped because another one failed isn't told beside that.
+  const failed = (["side", "top", "top|mid"] as const).map((node, second) => {
+    const error = { name: second === 0 ? "Error" : "AbortError", message: "boom" };
+    return { node, status: "error", attempt: 1, at: `2026-01-31T03:00:0${second}.000Z`, error };
+  });
+  const { did } = await answersOf(saver, { ...report, did: { tasks: 1, completed: [], failed, last: failed[2] ?? null } });
+  expect(did.text).toBe("Last: side of only, failed 2026-01-31T03:00:00.000Z. side failed: Error: boom");
+  expect(did.times).toContain("2026-01-31T03:00:00.000Z");
+  await (saver.close() as unknown);
+});
+
+test("S10.1 S10.2 S3.5 an undo that failed is no doubt: its thread is finished, and a rewind calls it again", async () => {
+  const saver = openSaver(tempFile());
+  let isBroken = true;
+  const ship = defineEffect("answers-ship", {
+    run: () => 1,
+    undo: () => {
+      if (isBroken) throw new Error("closed");
+    },
+  });
+  const graph = new StateGraph(Annotation.Root({ count: Annotation<number> }))
+    .addNode("send", async () => ({ count: await ship(undefined) }))
+    .addEdge(START, "send")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  for (const taskId of ["t1", "t2", "t3"]) await runner.invoke({ count: 0 }, { threadId: "t", taskId });
+  await expect(runner.rewind({ threadId: "t", toTask: "t2" })).rejects.toMatchObject({ code: "UNDO_FAILED" });
+  const begun = await reportOf(saver, "t");
+  expect(begun).toMatchObject({ state: "rewinding", finished: true, needsPerson: true, resume: { kept: [], runs: [] } });
+  expect((await answersOf(saver, begun)).did.headline).toBe("Finished 3 tasks; the last one called answers-ship");
+  await saver.rewinds.abandon(begun.rewind?.id ?? "");
+  const report = await reportOf(saver, "t");
+  expect(report).toMatchObject({ state: "finished", needsPerson: false, resume: { can: "no" }, inDoubt: [] });
+  expect(report.undoFailed).toMatchObject([{ name: "answers-ship", doubt: "undo-failed", settler: "rewind" }]);
+  expect((await runner.status("t")).finished).toBe(true);
+  const { did, rewind } = await answersOf(saver, report);
+  expect(did.headline).toBe("Finished 3 tasks; the last one called answers-ship");
+  expect(rewind.text).toMatch(/^The undo of answers-ship failed: a rewind to before it calls it again\. /);
+  expect((await listThreads(saver)).threads).toMatchObject([{ state: "finished", inDoubt: 0 }]);
+  expect(await overview(saver)).toMatchObject({ inDoubt: 0 });
+  expect((await checkup(saver)).findings).toMatchObject([{ kind: "advice", what: "The undo of an effect failed, on t." }]);
+  isBroken = false;
+  await runner.rewind({ threadId: "t", toTask: "t2" });
+  expect(await reportOf(saver, "t")).toMatchObject({ state: "finished", undoFailed: [] });
   await (saver.close() as unknown);
 });
 

@@ -74,10 +74,13 @@ export async function answersOf(
     .filter((run) => !isAlive(run) && run.startedAt <= last)
     .map(({ pid, host }) => ({ pid, host }));
   const facts = { effects, isCut: rows.length === MOST_EFFECTS, gone, open };
-  const { did, runs, inFlight, rewind, moving } = report;
+  const { did, runs, inFlight, rewind, moving, undoFailed } = report;
+  const undos = listed(once(undoFailed.map(({ name }) => name)));
+  const sentence = rewindSentence(threadId, report.rewindTo, graph, isLoaded);
+  const failed = undos !== "" && `The undo of ${undos} failed: a rewind to before it calls it again.`;
   const starts = [...runs, ...inFlight, ...(moving === null ? [] : [moving])].map(({ since }) => since);
   return {
-    did: { ...didSentence(report, facts), times: did.last === null ? [] : [did.last.at] },
+    did: { ...didSentence(report, facts), times: [...(did.last === null ? [] : [did.last]), ...did.failed].map(({ at }) => at) },
     inFlight: { ...flightSentence(report, facts), times: rewind === null ? starts : [...starts, rewind.since] },
     resume: {
       ...resumeSentence(report, graph),
@@ -85,15 +88,15 @@ export async function answersOf(
     },
     rewind:
       moving === null
-        ? { ...rewindSentence(threadId, report.rewindTo, graph, isLoaded), times: [] }
+        ? { ...sentence, text: joined([failed, sentence.text]), times: [] }
         : { headline: "Refused now", text: movingText(moving), command: null, tone: "attention", times: [moving.since] },
   };
 }
 
-function didSentence({ state, did, taskId }: ThreadReport, { effects, isCut }: Facts): Sentence {
+function didSentence({ state, finished: isFinished, did, taskId }: ThreadReport, { effects, isCut }: Facts): Sentence {
   const { completed, failed, last, tasks } = did;
   if (last === null && tasks === 0) return { headline: "Nothing yet", text: "", command: null, tone: "plain" };
-  const isOver = state === "finished" || state === "empty";
+  const isOver = isFinished || state === "empty";
   const called = times(
     effects.filter(({ status }) => status === "done").map(({ name }) => name),
     isCut,
@@ -113,10 +116,14 @@ function didSentence({ state, did, taskId }: ThreadReport, { effects, isCut }: F
       : then === ""
         ? finished
         : `${finished}${isOver ? (before > 1 ? "; the last one " : " and ") : ", then "}${then}`;
-  const [failure] = failed;
+  // Nodes that were stopped because another one failed aren't why, and the innermost failed first.
+  const own = failed.filter(({ error }) => error.name !== "AbortError");
+  const [any] = failed;
+  const failure = own.reduce((first, one) => (first === undefined || one.at <= first.at ? one : first), own[0] ?? any);
+  const told = last?.status === "error" ? (failure ?? last) : last;
   const of = taskId === null ? "" : ` of ${taskId}`;
   const text = [
-    last !== null && `Last: ${nodeName(last.node)}${of}, ${OUTCOMES[last.status] ?? last.status} ${last.at}.`,
+    told !== null && `Last: ${nodeName(told.node)}${of}, ${OUTCOMES[told.status] ?? told.status} ${told.at}.`,
     failure !== undefined && firstLine(`${nodeName(failure.node)} failed: ${failure.error.name}: ${failure.error.message}`, 240),
   ];
   return { headline, text: joined(text), command: null, tone: failed.length > 0 ? "attention" : "plain" };
@@ -178,7 +185,7 @@ function flightSentence(report: ThreadReport, facts: Facts): Sentence {
   if (question !== undefined) {
     const others = questions.length > 1 ? ` There are ${questions.length} questions.` : "";
     return {
-      headline: `${question.node} waits for an answer`,
+      headline: `${nodeName(question.node)} waits for an answer`,
       text: `${inBrief(questionText(question.value))}${others}`,
       command: "turns inbox",
       tone: "attention",

@@ -7,8 +7,8 @@ import { NO_GRAPH } from "./answers";
 import { movingIn, movingText } from "./moving";
 import { paged } from "./place";
 import { lostIn } from "../store/salvage";
-import { effectsInDoubt } from "./standing";
-import { turns } from "./words";
+import { effectsInDoubt, hasFailedUndo } from "./standing";
+import { once, turns } from "./words";
 
 /** Something that a person should know. */
 export interface Finding {
@@ -129,11 +129,19 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
       `If nobody is doing it, finish the move: ${moving.command}`,
     );
   }
-  const doubts = await effectsInDoubt(saver);
+  const unsettled = await effectsInDoubt(saver);
+  const [failed, doubts] = [unsettled.filter(hasFailedUndo), unsettled.filter((effect) => !hasFailedUndo(effect))];
+  const onThreads = (effects: readonly { threadId: string }[]): string => named(once(effects.map(({ threadId }) => threadId)));
+  if (failed.length > 0)
+    find(
+      "advice",
+      `${failed.length === 1 ? "The undo of an effect" : `The undos of ${failed.length} effects`} failed, on ${onThreads(failed)}.`,
+      "A rewind calls a failed undo again. turns effects --in-doubt lists these effects.",
+    );
   if (doubts.length > 0)
     find(
       "problem",
-      `${doubts.length === 1 ? "An effect is" : `${doubts.length} effects are`} in doubt, on ${named([...new Set(doubts.map(({ threadId }) => threadId))])}.`,
+      `${doubts.length === 1 ? "An effect is" : `${doubts.length} effects are`} in doubt, on ${onThreads(doubts)}.`,
       "turns effects --in-doubt lists them.",
     );
   return data;

@@ -3,8 +3,7 @@ import type { EffectDetails } from "../effects/effects";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
-import { settledBy } from "../runner/status";
-import type { SettledBy } from "../runner/thread-status";
+import { settledBy, type SettledBy } from "../runner/thread-status";
 import { plain } from "./plain";
 import { errorOf } from "./standing";
 import { type EffectLine, effectLine } from "./turns";
@@ -92,7 +91,7 @@ export function noteOf(effect: EffectLine): string | null {
   switch (status) {
     case "in-doubt": {
       const undo = effect.undo === "" ? false : (effect.undo ?? undefined);
-      const settler = settledBy({ name, undo, undoStatus: undefined, idempotent }, checkedUndos(undefined));
+      const settler = settledBy({ name, status, undo, undoStatus: undefined, idempotent }, checkedUndos(undefined));
       return `It was started, and the process stopped before it reported. ${SETTLED[settler]}`;
     }
     case "running":

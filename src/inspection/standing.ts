@@ -1,13 +1,13 @@
-import { ERROR, INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { ERROR, INTERRUPT, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import type { BaseTurnSaver } from "../base-saver";
 import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
+import { askersIn } from "../runner/answers";
 import { isAnswered, isAskedAgain } from "../runner/last-run";
 import { isLost } from "../runner/run-nodes";
-import { settledBy } from "../runner/status";
-import type { SettledBy } from "../runner/thread-status";
+import { settledBy, type SettledBy } from "../runner/thread-status";
 import { lostIn } from "../store/salvage";
 import type { TurnRow } from "../store/store";
 import { plannedTasks, withoutState } from "../turns/node-task";
@@ -41,7 +41,7 @@ export interface OpenQuestion {
   id: string | null;
   /** What the node passed to `interrupt()`, as JSON. */
   value: unknown;
-  /** The node of the outermost graph in which it was asked. */
+  /** The path of the innermost node that asks, if turns tell it. */
   node: string;
   nodeTaskId: string;
   /** When the node asked; null if its turn isn't known. */
@@ -64,7 +64,7 @@ export interface NodeFailure {
   error: { name: string; message: string };
 }
 
-/** An effect with an unknown outcome, or whose undo failed or is in doubt. */
+/** An effect with an unknown outcome, or whose undo failed or is in doubt. An undo that failed didn't happen: a rewind calls it again. */
 export interface EffectInDoubt {
   id: string;
   threadId: string;
@@ -76,7 +76,7 @@ export interface EffectInDoubt {
   /** Whether a retry with the same key is harmless. */
   idempotent: boolean;
   /** What is in doubt. */
-  doubt: "outcome" | "undo";
+  doubt: "outcome" | "undo" | "undo-failed";
   /** Who can settle it. `maybe-probe`: the process that looks hasn't loaded its definition. */
   settler: SettledBy;
 }
@@ -86,17 +86,24 @@ export const needsPerson = ({ doubt, settler }: EffectInDoubt): boolean => doubt
 
 /** The outcome to settle it with, if it happened. */
 export function outcomeOf({ doubt }: EffectInDoubt): "done" | "undo-done" {
-  return doubt === "undo" ? "undo-done" : "done";
+  return doubt === "outcome" ? "done" : "undo-done";
 }
+
+/** Whether its undo failed. Then nothing is in doubt, and it stops no resume. */
+export const hasFailedUndo = ({ doubt }: EffectInDoubt): boolean => doubt === "undo-failed";
 
 export interface Standing {
   threadId: string;
   state: ThreadState;
+  /** Whether nothing is left to do, also if a rewind isn't finished or an effect is in doubt. */
+  finished: boolean;
   runs: readonly { pid: number; host: string; since: string }[];
   inFlight: readonly NodeInFlight[];
   questions: readonly OpenQuestion[];
   failures: readonly NodeFailure[];
   inDoubt: readonly EffectInDoubt[];
+  /** Effects whose undo failed, and that no rewind has undone since. */
+  undoFailed: readonly EffectInDoubt[];
   /** Nodes that come next. */
   next: readonly string[];
   /** Whether its last run was killed and nothing of it was saved, as with durability "exit". What is finished is an earlier run. */
@@ -127,9 +134,9 @@ export async function effectsInDoubt(saver: BaseTurnSaver): Promise<EffectInDoub
   for await (const row of rows) {
     const effect = toPublicEffect(row);
     const { id, threadId, name, key, tries, idempotent, startedAt, undoStatus } = effect;
-    const isUndo = undoStatus === "begun" || undoStatus === "failed";
-    if (effect.status !== "in-doubt" && !isUndo) continue;
-    const doubt = isUndo ? "undo" : "outcome";
+    const outcome = effect.status === "in-doubt" ? "outcome" : undefined;
+    const doubt = undoStatus === "begun" ? "undo" : (outcome ?? (undoStatus === "failed" ? "undo-failed" : undefined));
+    if (doubt === undefined) continue;
     found.push({
       id,
       threadId,
@@ -165,21 +172,24 @@ export async function standingOf(saver: BaseTurnSaver, threadId: string, all: Ev
   const inFlight = open.map(({ nodeNs, attempt, createdAt, seq, taskId }) => {
     return { node: nodePathOf(nodeNs), attempt, since: createdAt.toISOString(), number: numberOf(seq), taskId };
   });
-  const inDoubt = all.doubts.get(threadId) ?? [];
+  const unsettled = all.doubts.get(threadId) ?? [];
+  const inDoubt = unsettled.filter((effect) => !hasFailedUndo(effect));
   const { questions, failures, next, isUnfinished } = head;
   const state = (): ThreadState => {
     if (runs.length > 0) return "running";
     if (unfinished !== undefined) return "rewinding";
     if (inDoubt.length > 0) return "in-doubt";
+    if (questions.length > 0) return "waiting";
     if (failures.length > 0) return "failed";
     if (inFlight.length > 0) return "interrupted";
-    if (questions.length > 0) return "waiting";
     if (isUnfinished === undefined) return "empty";
     return isUnfinished ? "unfinished" : "finished";
   };
+  const lost = runs.length === 0 && isUnfinished !== true && isLost(open);
   return {
-    ...{ threadId, state: state(), inFlight, questions, failures, inDoubt, next },
-    lost: runs.length === 0 && isUnfinished !== true && isLost(open),
+    ...{ threadId, state: state(), inFlight, questions, failures, inDoubt, next, lost },
+    finished: runs.length === 0 && isUnfinished === false && !lost,
+    undoFailed: unsettled.filter(hasFailedUndo),
     runs: runs.map(({ pid, host, startedAt }) => ({ pid, host, since: startedAt.toISOString() })),
     rewind:
       unfinished === undefined
@@ -211,9 +221,11 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
     channels.some((channel) => !Object.hasOwn(WRITES_IDX_MAP, channel)),
   );
   const done = new Set(results.map(({ nodeTaskId }) => nodeTaskId));
-  const run = pendingWrites.some(([, channel]) => channel === RESUME) ? await store.lastRun(threadId) : undefined;
   const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
-  const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(special.map(([taskId]) => taskId))]);
+  const run = special.some(([, channel]) => channel === INTERRUPT) ? await store.lastRun(threadId) : undefined;
+  const askers = askersIn(run === undefined ? [] : await internals.asked(threadId, run.sinceSeq));
+  const ids = [...special.map(([taskId]) => taskId), ...Array.from(askers.values(), ({ nodeTaskId }) => nodeTaskId)];
+  const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(ids)]);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
   const depthOf = ({ nodeTaskId }: OpenQuestion): number => turnOf.get(nodeTaskId)?.nodeNs?.length ?? 0;
   const nameOf = (taskId: string): string =>
@@ -226,11 +238,12 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
       [value].flat(2).map((asked): OpenQuestion => {
         const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
         const at = turnOf.get(nodeTaskId)?.createdAt ?? null;
+        const asker = typeof id === "string" ? turnOf.get(askers.get(id)?.nodeTaskId ?? "") : undefined;
         return {
           threadId,
           id: typeof id === "string" ? id : null,
           value: plain(question),
-          node: nameOf(nodeTaskId),
+          node: asker === undefined ? nameOf(nodeTaskId) : nodePathOf(asker.nodeNs ?? ""),
           nodeTaskId,
           askedAt: at,
         };

@@ -7,7 +7,7 @@ import { lastRunOf } from "../runner/last-run";
 import { runNodesOf, type NodeOutcome } from "../runner/run-nodes";
 import type { RewindCounts } from "../store/store";
 import { type Moving, movingOf, movingText } from "./moving";
-import { countedNodes, listed, nodeName } from "./words";
+import { countedNodes, listed, nodeName, once } from "./words";
 import { everywhere, needsPerson, standingOf, type EffectInDoubt, type NodeFailure, type Standing } from "./standing";
 
 /** A node of the last run that finished. */
@@ -54,6 +54,7 @@ export interface ThreadReport extends Standing {
   resume: ResumeVerdict;
   /** Null if there is no earlier task. */
   rewindTo: RewindPreview | null;
+  /** Of all its tasks. */
   tokens: { input: number; output: number; cached: number; reasoning: number };
 }
 
@@ -90,10 +91,13 @@ export async function reportOf(
   const nodes = await runNodesOf(saver, threadId, run);
   const completed = nodes.completed.map(doneOf);
   const failed = nodes.failed.map((outcome) => ({ ...doneOf(outcome), error: outcome.error ?? { name: "Error", message: "" } }));
-  const all = [...nodes.completed, ...nodes.failed, ...nodes.waiting].map(doneOf);
+  // The nodes around one that asks wait, too.
+  const asking = nodes.waiting.filter(({ path }) => !nodes.waiting.some((inner) => inner.path.startsWith(`${path}|`)));
+  const all = [...nodes.completed, ...nodes.failed, ...asking].map(doneOf);
   const last = all.reduce<NodeDone | null>((newest, node) => (newest === null || node.at >= newest.at ? node : newest), null);
   const moving = await movingOf(saver, threadId);
   const resume = verdictOf(standing, completed, moving);
+  const { input, output, cached, reasoning } = (await saver.turns.tokenUsage(threadId)).total;
   const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
   return {
     ...standing,
@@ -104,7 +108,7 @@ export async function reportOf(
     did: { tasks: tasks.length, completed, failed, last },
     resume,
     rewindTo: await previewOf(rewinder, threadId, tasks.at(-2)),
-    tokens: nodes.tokens,
+    tokens: { input, output, cached, reasoning },
   };
 }
 
@@ -124,9 +128,10 @@ function doneOf({ path, status, at, attempt }: NodeOutcome): NodeDone {
 }
 
 function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: Moving | null): ResumeVerdict {
-  const { state, inFlight, failures, questions, inDoubt, next, runs, rewind, lost } = standing;
-  const kept = [...new Set(completed.map(({ node }) => node))];
+  const { state, inFlight, failures, questions, inDoubt, next, runs, rewind, lost, finished } = standing;
+  const kept = finished ? [] : [...new Set(completed.map(({ node }) => node))];
   const again = [...new Set([...inFlight.map(({ node }) => node), ...failures.map(({ node }) => node), ...next])];
+  const failedIn = listed(once(failures.map(({ node }) => nodeName(node))), Infinity);
   const verdict = (can: ResumeVerdict["can"], why: string): ResumeVerdict => {
     return { can, why, kept: can === "no" ? [] : kept, runs: can === "no" ? [] : again };
   };
@@ -160,7 +165,7 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
         return verdict(
           "person",
           byHand.every(({ doubt }) => doubt === "undo")
-            ? `the undo of effect ${namesOf(byHand)} failed, or nobody knows whether it ran: settle it`
+            ? `nobody knows whether the undo of effect ${namesOf(byHand)} ran: settle it`
             : `nobody knows whether effect ${namesOf(byHand)} happened, and it has no probe: settle it`,
         );
       const unknown = inDoubt.filter(({ settler }) => settler === "maybe-probe");
@@ -177,10 +182,12 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
           : `effect ${namesOf(inDoubt)} is called again with the same key`,
       );
     }
-    case "waiting":
-      return verdict("person", questions.length === 1 ? "it waits for an answer" : `it waits for ${questions.length} answers`);
+    case "waiting": {
+      const waits = questions.length === 1 ? "it waits for an answer" : `it waits for ${questions.length} answers`;
+      return verdict("person", failures.length === 0 ? waits : `${waits}, and ${failedIn} failed`);
+    }
     case "failed":
-      return verdict("yes", `it failed in ${listed(again.map(nodeName), Infinity)}`);
+      return verdict("yes", `it failed in ${failedIn}`);
     case "interrupted":
       return verdict(
         "yes",

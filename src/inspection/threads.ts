@@ -5,6 +5,7 @@ import type { ThreadActivity } from "../store/inspection";
 import { isAlive } from "../turns/process-identity";
 import {
   effectsInDoubt,
+  hasFailedUndo,
   type Everywhere,
   everywhere,
   type OpenQuestion,
@@ -218,7 +219,7 @@ export async function overview(saver: BaseTurnSaver): Promise<Overview> {
     turns: all.reduce((sum, { turns }) => sum + turns, 0),
     effects: all.reduce((sum, { effects }) => sum + effects, 0),
     running: [...new Set(alive.map(({ threadId }) => threadId))],
-    inDoubt: (await effectsInDoubt(saver)).length,
+    inDoubt: (await effectsInDoubt(saver)).filter((effect) => !hasFailedUndo(effect)).length,
     unfinishedRewinds: (await store.inspect.unfinishedRewinds()).length,
     newest: threads.slice(0, SHOWN),
   };

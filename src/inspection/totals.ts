@@ -1,6 +1,7 @@
 import type { BaseTurnSaver } from "../base-saver";
 import { internalsOf } from "../internals";
 import type { TableSize, ThreadSize } from "../store/inspection";
+import { addedTokens, noTokens } from "../report/progress";
 import type { TokenCounts } from "../store/store";
 import type { Turn } from "../turns/turn";
 import { checkpointNamed, paged } from "./place";
@@ -65,6 +66,8 @@ export interface TokenTotals {
   by: TokensBy;
   lines: readonly TokenLine[];
   total: TokenLine;
+  /** Of turns that were rewound since. Not part of the total; undefined if there are none, and by day. */
+  rewound?: TokenLine;
 }
 
 /** Prices of a million tokens. Cached tokens are a part of the input, reasoning tokens of the output. */
@@ -91,15 +94,8 @@ export async function tokenTotals(
   { threadIds, prices }: { threadIds?: readonly string[] | undefined; prices?: Prices | undefined } = {},
 ): Promise<TokenTotals> {
   const sums = new Map<string, TokenCounts>();
-  const add = (of: string, { input, output, cached, reasoning }: TokenCounts): void => {
-    const known = sums.get(of) ?? { input: 0, output: 0, cached: 0, reasoning: 0 };
-    sums.set(of, {
-      input: known.input + input,
-      output: known.output + output,
-      cached: known.cached + cached,
-      reasoning: known.reasoning + reasoning,
-    });
-  };
+  const add = (of: string, counts: TokenCounts): void => void sums.set(of, addedTokens(sums.get(of) ?? noTokens(), counts));
+  let rewound = noTokens();
   for await (const threadId of threadIds ?? idsOf(saver)) {
     if (by === "day") {
       const turns = paged(
@@ -111,6 +107,7 @@ export async function tokenTotals(
       continue;
     }
     const usage = await saver.turns.tokenUsage(threadId);
+    rewound = addedTokens(rewound, usage.rewound);
     if (by === "thread" && usage.total.total > 0) add(threadId, usage.total);
     if (by === "node") for (const { nodeName, total, ...counts } of usage.byNode) if (total > 0) add(nodeName, counts);
     if (by === "task") for (const { taskId, total, ...counts } of usage.byTask) if (total > 0) add(taskId, counts);
@@ -122,7 +119,8 @@ export async function tokenTotals(
       : lines.toSorted((one, other) => other.total - one.total);
   const sum = (name: keyof TokenCounts): number => lines.reduce((total, line) => total + line[name], 0);
   const all = { input: sum("input"), output: sum("output"), cached: sum("cached"), reasoning: sum("reasoning") };
-  return { by, lines: order, total: lineOf("total", all, prices) };
+  const total = lineOf("total", all, prices);
+  return { by, lines: order, total, ...(rewound.input + rewound.output > 0 && { rewound: lineOf("rewound", rewound, prices) }) };
 }
 
 function lineOf(of: string, counts: TokenCounts, prices: Prices | undefined): TokenLine {

@@ -5,6 +5,9 @@ import { checkedOptions, idSchema } from "../options";
 import type { Page } from "../page";
 import { push } from "../push";
 import { lostIn } from "../rewind/plan";
+import { checkedUndos } from "../rewind/undos";
+import { lastRunOf } from "../runner/last-run";
+import { settledBy, type SettledBy, unsettledOf } from "../runner/thread-status";
 import type { TurnSaver } from "../saver";
 import { plannedTasks, withoutState } from "../turns/node-task";
 import type { Turn } from "../turns/turn";
@@ -59,6 +62,8 @@ interface Situation {
   head: Head;
   inFlight: ReadonlySet<string>;
   running: boolean;
+  /** The effects in doubt of the last run, with who settles each. */
+  doubts: readonly (readonly [name: string, by: SettledBy])[];
   /** An unfinished rewind, or what a salvage left in its place. */
   rewind: Awaited<ReturnType<TurnSaver["rewinds"]["unfinished"]>>;
 }
@@ -71,8 +76,12 @@ export async function progressOfThread(saver: TurnSaver, thread: string, options
     errors = !internalsOf(saver).encrypted,
   } = checkedOptions(threadOptions, { ...options, threadId: thread });
   const turns = await turnsOf(saver, threadId);
+  const head = headOf(await newestCheckpoint(saver, threadId));
+  const unsettled = head.isUnfinished ? await unsettledOf(saver, threadId, await lastRunOf(saver, threadId)) : [];
+  const known = checkedUndos(undefined);
   const situation: Situation = {
-    head: headOf(await newestCheckpoint(saver, threadId)),
+    head,
+    doubts: unsettled.filter(({ status }) => status === "in-doubt").map((effect) => [effect.name, settledBy(effect, known)]),
     inFlight: new Set((await saver.turns.inFlight(threadId)).map((turn) => turn.id)),
     running: await saver.turns.isRunning(threadId),
     rewind: await saver.rewinds.unfinished(threadId),
@@ -229,6 +238,13 @@ function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situat
     const reason = 'nothing of its run was saved (durability "exit")';
     return { ...info, nextStep: "start it again with its input", canResume: false, reason };
   }
+  const [settle] = at.doubts.find(([, by]) => by === "person") ?? [];
+  if (settle !== undefined) {
+    const reason = `nobody knows whether effect ${settle} happened, and it has no probe`;
+    return { ...info, nextStep: `settle effect ${settle}: saver.effects.resolve`, canResume: false, reason };
+  }
+  const [probed] = at.doubts.find(([, by]) => by === "maybe-probe") ?? [];
+  if (probed !== undefined) return { ...info, nextStep: `resume; if effect ${probed} has no probe, settle it first` };
   const step = (said: string, turn: Turn): ResumeInfo => ({ ...info, nextStep: `${said} ${turn.nodeName}` });
   if (failed !== undefined) return { ...info, nextStep: `repair ${failed.nodeName}, then resume` };
   if (open !== undefined) return step("resume: it was interrupted at", open);

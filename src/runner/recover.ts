@@ -476,6 +476,23 @@ class Recovery {
   }
 }
 
+/** What a recovery would do with a thread. */
+export interface PlannedRecovery {
+  status: ThreadStatus;
+  /** Why it's skipped; undefined if it's resumed. */
+  skips: ReturnType<typeof reasonToSkip>;
+  /** Effects in doubt that stop it, unless the code of their node has a probe. */
+  doubts: readonly Effect[];
+}
+
+export async function recoveryOf(parts: RecoverParts, threadId: string): Promise<PlannedRecovery> {
+  const internals = internalsOf(parts.saver);
+  const look = await parts.look(threadId, undefined);
+  const row = await internals.store.recoveryOf(threadId, internals.now());
+  const doubts = look.status.inDoubt.filter((effect) => look.settledBy(effect) === "maybe-probe");
+  return { status: look.status, skips: reasonToSkip(look, row, undefined), doubts };
+}
+
 /** Skipped because nothing is left to recover. */
 const SETTLED: readonly string[] = ["WAITING", "FINISHED", "NOTHING_TO_RESUME"];
 

@@ -7,7 +7,7 @@ import { askersIn, openQuestions } from "./answers";
 import { assess, type Assessment, type AssessParts } from "./assess";
 import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf } from "./run-nodes";
-import { type SettledBy, statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
+import { settledBy, statusInWords, type ThreadStatus, unsettledOf, type WaitingInterrupt } from "./thread-status";
 
 export interface StatusParts extends AssessParts {
   policies: Policies;
@@ -43,7 +43,7 @@ export async function statusOf(parts: StatusParts, threadId: string, known?: Ass
     onResume,
     reason,
     drift: difference === undefined ? undefined : { changes: drift, report: difference },
-    inDoubt: run === undefined ? [] : await inDoubt(saver, threadId, Math.min(run.sinceSeq - 1, rewind?.targetSeq ?? Infinity)),
+    inDoubt: await unsettledOf(saver, threadId, run, rewind?.targetSeq),
     tokens,
   };
   return printing(status, () => statusInWords(status, hints));
@@ -68,22 +68,6 @@ async function aheadOf(
   return { onResume: policy, reason, didEffects: effects.done.length > 0 };
 }
 
-export function settledBy(
-  { name, undo, undoStatus, idempotent }: Pick<Effect, "name" | "undo" | "undoStatus" | "idempotent">,
-  known: KnownEffects,
-): SettledBy {
-  // A definition that needs no undo is recorded without its name.
-  const definition = undo === undefined ? undefined : known(undo === false ? name : undo);
-  if (undoStatus === "begun" || undoStatus === "failed") {
-    const itsUndo = definition?.undo || undefined;
-    const isByItself = undoStatus === "failed" || itsUndo?.probe !== undefined || itsUndo?.idempotent === true;
-    return isByItself ? "rewind" : "person";
-  }
-  if (definition?.find !== undefined) return "probe";
-  if (idempotent) return "key";
-  return definition === undefined || definition.isAmbiguous ? "maybe-probe" : "person";
-}
-
 /** The open questions, each with the innermost node that asks, if turns tell it. */
 async function waitingIn(saver: TurnSaver, threadId: string, found: Assessment): Promise<WaitingInterrupt[]> {
   const questions = openQuestions(found);
@@ -97,10 +81,4 @@ async function waitingIn(saver: TurnSaver, threadId: string, found: Assessment):
     const { path, taskId, ...asked } = outcomeOf(turn);
     return { id, value, nodeName: asked.nodeName, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId };
   });
-}
-
-async function inDoubt(saver: TurnSaver, threadId: string, afterSeq: number): Promise<Effect[]> {
-  return (await saver.effects.list(threadId, { after: Math.max(0, afterSeq) })).filter(
-    ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
-  );
 }

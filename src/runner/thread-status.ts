@@ -1,7 +1,9 @@
 import { inspect } from "node:util";
 import type { Effect } from "../effects/types";
 import type { GraphDifference } from "../guards/compare";
-import type { TokenCounts } from "../store/store";
+import type { KnownEffects } from "../rewind/undos";
+import type { TurnSaver } from "../saver";
+import type { LastRun, TokenCounts } from "../store/store";
 import { counted, cut, listed, quoted } from "../wording";
 import type { NodeOutcome, RunNodes } from "./run-nodes";
 
@@ -68,6 +70,35 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
 
 /** Who settles an effect in doubt. `maybe-probe`: its code may have a probe, which only its node knows. */
 export type SettledBy = "probe" | "key" | "rewind" | "maybe-probe" | "person";
+
+export function settledBy(
+  { name, status, undo, undoStatus, idempotent }: Pick<Effect, "name" | "status" | "undo" | "undoStatus" | "idempotent">,
+  known: KnownEffects,
+): SettledBy {
+  // A definition that needs no undo is recorded without its name.
+  const definition = undo === undefined ? undefined : known(undo === false ? name : undo);
+  if (undoStatus === "begun" || (undoStatus === "failed" && status !== "in-doubt")) {
+    const itsUndo = definition?.undo || undefined;
+    const isByItself = undoStatus === "failed" || itsUndo?.probe !== undefined || itsUndo?.idempotent === true;
+    return isByItself ? "rewind" : "person";
+  }
+  if (definition?.find !== undefined) return "probe";
+  if (idempotent) return "key";
+  return definition === undefined || definition.isAmbiguous ? "maybe-probe" : "person";
+}
+
+/** The effects of a run that somebody may have to settle. @param targetSeq of an unfinished rewind: since then */
+export async function unsettledOf(
+  saver: TurnSaver,
+  threadId: string,
+  run: Pick<LastRun, "sinceSeq"> | undefined,
+  targetSeq = Infinity,
+): Promise<Effect[]> {
+  if (run === undefined) return [];
+  return (await saver.effects.list(threadId, { after: Math.max(0, Math.min(run.sinceSeq - 1, targetSeq)) })).filter(
+    ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
+  );
+}
 
 /** What the text needs beyond the status. */
 interface StatusHints {

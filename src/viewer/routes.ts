@@ -288,7 +288,7 @@ async function threadAnswer(context: Context, asked: Asked): Promise<Api.Thread>
       effects: line?.effects ?? 0,
       rewinds: (await store.listRewinds(threadId)).length,
     },
-    tokens: allTokens(found),
+    tokens: report.tokens,
     canResume: canResume && drift === undefined,
     start: write && graph !== undefined ? null : turns("web", [], "--write", ["--graph", graph?.name ?? NO_GRAPH]),
     startedAt,

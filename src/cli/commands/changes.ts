@@ -274,9 +274,7 @@ async function abandoned(
     throw new UsageError(`Thread ${threadId} has no unfinished rewind.`, `${turns("rewinds", [threadId])} lists its rewinds.`);
   const { id: rewindId, toTask, createdAt } = unfinished;
   const [run] = await saver.turns.liveRuns(threadId);
-  const doubts = (await effectsInDoubt(saver)).filter((effect) => effect.threadId === threadId && effect.doubt === "undo");
-  const undos = await Promise.all(doubts.map(({ id }) => saver.effects.get(id)));
-  const begun = undos.find(({ undoStatus }) => undoStatus === "begun");
+  const begun = (await effectsInDoubt(saver)).find((effect) => effect.threadId === threadId && effect.doubt === "undo");
   return planned(options, {
     refused:
       run !== undefined

@@ -108,7 +108,9 @@ export const TOKENS = command<TokensOptions>({
     ];
     if (prices !== undefined) columns.push({ title: "COST", value: ({ cost = 0 }) => cost.toFixed(4), ...right });
     const text = (look: Look): string =>
-      data.lines.length === 0 ? "No model reported tokens." : table([...data.lines, data.total], columns, look);
+      data.lines.length === 0 && data.rewound === undefined
+        ? "No model reported tokens."
+        : table([...data.lines, data.total, ...(data.rewound === undefined ? [] : [data.rewound])], columns, look);
     return { data, list: "lines", text };
   },
 });

@@ -13,9 +13,8 @@ import type { Refusal } from "../../inspection/refusal";
 import { type Attempt, logOf } from "../../inspection/turns";
 import { internalsOf } from "../../internals";
 import { checkedUndos } from "../../rewind/undos";
-import { lostThreads, type RecoverReport } from "../../runner/recover";
-import { settledBy } from "../../runner/status";
-import type { SettledBy, ThreadStatus } from "../../runner/thread-status";
+import { lostThreads, type PlannedRecovery, type RecoverReport } from "../../runner/recover";
+import { settledBy, type SettledBy, type ThreadStatus } from "../../runner/thread-status";
 import type { StuckThread } from "../../turns/stuck";
 import { type CommandSpec, command, duration, manyNames, oneOf, whole } from "../command";
 import { DONE, FAILED, Interrupted, messageOf, NEEDS_DECISION, UsageError } from "../exit";
@@ -24,7 +23,7 @@ import { interruptible } from "../interrupt";
 import { type Column, type Look, moreText, pairs, table } from "../look";
 import { toCopy } from "../place";
 import { startProgress } from "../progress";
-import { turns } from "../../inspection/words";
+import { nodeName, turns } from "../../inspection/words";
 import { ago, brief, oneLine, plural, safe } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
 
@@ -298,7 +297,7 @@ async function tellNodes(saver: BaseTurnSaver, threadId: string): Promise<() => 
 function reportText({ threadId, state, ran, questions, failures }: RunReport, look: Look, graph: string): string {
   const names = ran.map(({ node, status }) => (status === "ok" ? node : `${node} (${status})`));
   const asked = questions.flatMap(({ node, value, id }) => [
-    look.paint("yellow", oneLine(`${node} asks ${brief(value)}`)),
+    look.paint("yellow", oneLine(`${nodeName(node)} asks ${brief(value)}`)),
     `Answer: ${answerCommand(id ?? threadId, graph)}`,
   ]);
   const failed = failures.map(({ node, error }) =>
@@ -330,7 +329,7 @@ const ANSWER = command<GraphOptions & { value?: string }>({
     if (value === undefined)
       throw new UsageError(
         "Which answer? --value is missing.",
-        `${question.node} asks ${brief(question.value)}. Give JSON: --value '"yes"'.`,
+        `${nodeName(question.node)} asks ${brief(question.value)}. Give JSON: --value '"yes"'.`,
       );
     const answer = jsonOf(value);
     const { threadId, id } = question;
@@ -341,7 +340,7 @@ const ANSWER = command<GraphOptions & { value?: string }>({
         plan: { question, answer },
         planText: (look) =>
           [
-            `${look.paint("bold", oneLine(threadId))}  ${oneLine(`${question.node} asks ${brief(question.value)}`)}`,
+            `${look.paint("bold", oneLine(threadId))}  ${oneLine(`${nodeName(question.node)} asks ${brief(question.value)}`)}`,
             `It would get ${brief(answer)}, and the thread continues.`,
           ].join("\n"),
         act: async () => {
@@ -419,7 +418,7 @@ const RECOVER = command<RecoverCommandOptions>({
         const moving = await movingRefusal(runner.saver, threadId);
         threads.push(
           moving === null
-            ? recoveryOf(await runner.status(threadId))
+            ? recoveryOf(await runner.recoveryOf(threadId))
             : { threadId, does: "skip", why: `${moving.code}: ${moving.message}` },
         );
       }
@@ -437,15 +436,18 @@ const RECOVER = command<RecoverCommandOptions>({
     }),
 });
 
-function recoveryOf({ threadId, running, onResume, waiting, reason, inFlight, failed }: ThreadStatus): RecoveryPlanLine {
+function recoveryOf({ status, skips, doubts }: PlannedRecovery): RecoveryPlanLine {
+  const { threadId, onResume, inFlight, failed } = status;
   const skip = (why: string): RecoveryPlanLine => ({ threadId, does: "skip", why });
-  if (running) return skip("a live process runs it");
-  if (waiting.length > 0 && inFlight.length + failed.length === 0) return skip("it waits for an answer");
-  if (onResume === "return") return skip("it is finished");
-  if (onResume === "refuse")
-    return skip(reason === undefined ? "it is refused" : `${reason.code}: ${firstSentence(reason.message)}`);
+  if (skips === "running") return skip("a live process runs it");
+  if (skips !== undefined) return skip(`${skips.code}: ${firstSentence(skips.message)}`);
   const open = [...inFlight, ...failed].map(({ path }) => path).join(", ");
-  return { threadId, does: onResume, why: open === "" ? "it stopped between two steps" : `it stopped at ${open}` };
+  const stopped = open === "" ? "it stopped between two steps" : `it stopped at ${open}`;
+  const probed = doubts
+    .map(({ name }) => `; unless ${name} has a probe, somebody has to settle it first`)
+    .slice(0, 1)
+    .join("");
+  return { threadId, does: onResume === "restart" ? onResume : "continue", why: stopped + probed };
 }
 
 const firstSentence = (text: string): string => text.split(/\.(?=\s|$)/, 1)[0] ?? "";

@@ -7,7 +7,7 @@ import { command, manyOf, oneOf, pastTime, whole } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
 import { type Colour, type Column, type Look, moment, moreText, nextText, pairs, table } from "../look";
 import { toCopy } from "../place";
-import { countedNodes, turns } from "../../inspection/words";
+import { countedNodes, nodeName, turns } from "../../inspection/words";
 import { ago, brief, bytes, count, duration, oneLine, plural, wrapped } from "../text";
 
 const COLOURS: Readonly<Record<ThreadState, Colour>> = {
@@ -145,7 +145,7 @@ function statusText(report: ThreadReport, answers: Answers, look: Look): string 
   const used =
     tokens.input + tokens.output === 0
       ? []
-      : [look.paint("dim", `tokens  ${count(tokens.input)} in, ${count(tokens.output)} out`)];
+      : [look.paint("dim", `tokens  ${count(tokens.input)} in, ${count(tokens.output)} out, in all tasks`)];
   return [title, ...body, ...used].join("\n\n");
 }
 
@@ -182,7 +182,9 @@ const ISO = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
 
 /** With several questions or effects in doubt, each with its id: a sentence names the first. */
 function othersInFlight({ questions, inDoubt }: ThreadReport): string[] {
-  const asked = questions.map(({ node, value, id }) => `${node} asks ${brief(value)} (interrupt ${id ?? "without id"}).`);
+  const asked = questions.map(
+    ({ node, value, id }) => `${nodeName(node)} asks ${brief(value)} (interrupt ${id ?? "without id"}).`,
+  );
   const doubts = inDoubt.map(({ name, node, id, doubt }) => {
     return `${doubt === "undo" ? "The undo of effect" : "Effect"} ${name} of ${node} is in doubt (${id}).`;
   });
@@ -205,7 +207,7 @@ function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport): string[
 
 const QUESTION_COLUMNS: readonly Column<OpenQuestion>[] = [
   { title: "THREAD", value: ({ threadId }) => threadId, shrinks: 12 },
-  { title: "NODE", value: ({ node }) => node, shrinks: 8 },
+  { title: "NODE", value: ({ node }) => nodeName(node), shrinks: 8 },
   {
     title: "ASKED",
     value: ({ askedAt }, { now }) => (askedAt === null ? "" : duration(now - Date.parse(askedAt))),

@@ -27,13 +27,13 @@ function inLine(value: unknown): string | undefined {
   return text !== undefined && text.length <= 60 ? text : undefined;
 }
 
-export const isInDoubt = ({ status, undoStatus }: ShownEffect): boolean =>
-  status === "in-doubt" || undoStatus === "failed" || undoStatus === "begun";
+export const isInDoubt = ({ status, undoStatus }: Pick<ShownEffect, "status" | "undoStatus">): boolean =>
+  status === "in-doubt" || undoStatus === "begun";
 
 /** An effect: its state, when, its receipt, its undo, and what to do if it is in doubt. */
 export function EffectCard({ effect }: { effect: ShownEffect }): VNode {
   const { name, label, status, undo, undoStatus, undoError, startedAt, endedAt, result, tries, idempotent } = effect;
-  const doubt = isInDoubt(effect);
+  const doubt = isInDoubt(effect) || undoStatus === "failed";
   const receipt = result === null ? undefined : inLine(result.value);
   const isUndone = undoStatus === "done";
   return (
@@ -45,7 +45,7 @@ export function EffectCard({ effect }: { effect: ShownEffect }): VNode {
         ) : undoStatus === null ? (
           <Pill kind={KINDS[status]}>{NAMES[status]}</Pill>
         ) : (
-          <Pill kind="bad">undo in doubt</Pill>
+          <Pill kind="bad">{undoStatus === "failed" ? "undo failed" : "undo in doubt"}</Pill>
         )}
       </h3>
       <div class="body">

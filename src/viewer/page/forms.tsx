@@ -7,7 +7,7 @@ import { Json } from "./json";
 import { placeNow } from "./place";
 import { At, Command, Text, Words } from "./text";
 import { Undos } from "./undos";
-import { plural } from "./words";
+import { nodeName, plural } from "./words";
 
 /** JSON as somebody typed it. Another text is taken as a text; undefined if it's empty, or begins like JSON and isn't. */
 function valueOf(typed: string): unknown {
@@ -107,7 +107,7 @@ export function AnswerDialog({ thread, question }: { thread: string; question: T
       body={() => (value === undefined ? undefined : { interruptId: question.id, value })}
     >
       <p>
-        <Text of={question.node} /> asks
+        <Text of={nodeName(question.node)} /> asks
         {question.askedAt !== null && (
           <>
             {" since "}

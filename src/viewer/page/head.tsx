@@ -7,7 +7,7 @@ import { go, usePlace } from "./place";
 import { server } from "./server";
 import { At, Command, Pill, Text, Words } from "./text";
 import { STATE_WORDS } from "./threads";
-import { bytes, day, plural, short, utc } from "./words";
+import { bytes, day, nodeName, plural, short, utc } from "./words";
 
 /** The thread's name, its numbers, and the four answers in words. */
 export function Head({ thread }: { thread: Thread }): VNode {
@@ -64,7 +64,7 @@ export function Head({ thread }: { thread: Thread }): VNode {
                 class="action"
                 onClick={() => open(() => <AnswerDialog thread={report.threadId} question={question} />)}
               >
-                Answer {report.questions.length > 1 ? `${question.node} ` : ""}…
+                Answer {report.questions.length > 1 ? `${nodeName(question.node)} ` : ""}…
               </button>
             ) : null,
           )}

@@ -51,6 +51,12 @@ export function SizeView({ thread, tick }: { thread: string; tick: number }): VN
           </div>
         );
       })}
+      {tokens.data?.byTask.rewound !== undefined && (
+        <p class="dim">
+          Rewound since, and not counted: {count(tokens.data.byTask.rewound.input)} in, {count(tokens.data.byTask.rewound.output)}{" "}
+          out.
+        </p>
+      )}
     </section>
   );
 }

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { FIRST_ATTEMPTS } from "../addresses";
 import type { Bar, Death, Lane, TimelineAnswer, TimelineTask } from "../api";
 import { ask } from "./ask";
+import { isInDoubt } from "./effects";
 import { go, usePlace } from "./place";
 import { rowsOfLane } from "./rows";
 import { scaleOf, type Scale } from "./scale";
@@ -336,9 +337,7 @@ function BarView({
 }): VNode {
   const [from, to] = [Date.parse(bar.from), bar.to === null ? until : Date.parse(bar.to)];
   const [left, right] = [scale.of(from), scale.of(to)];
-  const doubts = bar.effects.filter(
-    ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "failed" || undoStatus === "begun",
-  ).length;
+  const doubts = bar.effects.filter(isInDoubt).length;
   const label = [
     lane.node,
     bar.attempt > 1 ? `attempt ${bar.attempt}` : "",
@@ -364,9 +363,9 @@ function BarView({
       {bar.effects.map((effect) => (
         <i
           key={effect.id}
-          class={`fx ${effect.undoStatus === "done" ? "undone" : effect.undoStatus === null ? effect.status : "in-doubt"}`}
+          class={`fx ${effect.undoStatus === "done" ? "undone" : effect.undoStatus === "begun" ? "in-doubt" : (effect.undoStatus ?? effect.status)}`}
           style={{ left: `calc(${Math.min(scale.of(Date.parse(effect.at)), right) * 100}% + 2px)` }}
-          title={`${effect.name} ${effect.label}: ${effect.undoStatus === "done" ? "undone" : effect.status}`}
+          title={`${effect.name} ${effect.label}: ${effect.undoStatus === "done" ? "undone" : effect.undoStatus === "failed" ? "undo failed" : effect.status}`}
         />
       ))}
     </>

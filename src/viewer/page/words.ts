@@ -88,6 +88,9 @@ export function plural(number: number, one: string, many = `${one}s`): string {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** A node's path, as people read it. */
+export const nodeName = (path: string): string => path.replaceAll("|", " › ");
+
 /** `a`, `a and b`, `a, b and c` */
 export function listed(names: readonly string[]): string {
   return names.length < 2 ? (names[0] ?? "") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
