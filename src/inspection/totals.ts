@@ -1,4 +1,5 @@
 import type { BaseTurnSaver } from "../base-saver";
+import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { TableSize, ThreadSize } from "../store/inspection";
 import type { TokenCounts } from "../store/store";
@@ -65,6 +66,8 @@ export interface TokenTotals {
   by: TokensBy;
   lines: readonly TokenLine[];
   total: TokenLine;
+  /** Threads that couldn't be read, and so aren't counted. */
+  damaged: readonly { threadId: string; code: string; message: string }[];
 }
 
 /** Prices of a million tokens. Cached tokens are a part of the input, reasoning tokens of the output. */
@@ -83,7 +86,8 @@ const MILLION = 1_000_000;
 /**
  * What the models reported, most first. Tokens of pruned turns are included, except by day.
  *
- * @param threadIds the threads to sum up; undefined: all
+ * @param threadIds the threads to sum up; undefined: all, without those that are damaged
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED for a damaged one of `threadIds`
  */
 export async function tokenTotals(
   saver: BaseTurnSaver,
@@ -91,29 +95,14 @@ export async function tokenTotals(
   { threadIds, prices }: { threadIds?: readonly string[] | undefined; prices?: Prices | undefined } = {},
 ): Promise<TokenTotals> {
   const sums = new Map<string, TokenCounts>();
-  const add = (of: string, { input, output, cached, reasoning }: TokenCounts): void => {
-    const known = sums.get(of) ?? { input: 0, output: 0, cached: 0, reasoning: 0 };
-    sums.set(of, {
-      input: known.input + input,
-      output: known.output + output,
-      cached: known.cached + cached,
-      reasoning: known.reasoning + reasoning,
-    });
-  };
+  const damaged: { threadId: string; code: string; message: string }[] = [];
   for await (const threadId of threadIds ?? idsOf(saver)) {
-    if (by === "day") {
-      const turns = paged(
-        (last: Turn | undefined) => saver.turns.list(threadId, { after: last?.seq ?? 0, limit: TURNS_PAGE }),
-        TURNS_PAGE,
-      );
-      for await (const { turnType, createdAt, tokens } of turns)
-        if (turnType === "Thought" && tokens.input + tokens.output > 0) add(createdAt.toISOString().slice(0, 10), tokens);
-      continue;
+    try {
+      for (const [of, counts] of await tokensOf(saver, threadId, by)) addTo(sums, of, counts);
+    } catch (error) {
+      if (threadIds !== undefined || !TurnsError.is(error, "CHECKPOINT_CORRUPTED")) throw error;
+      damaged.push({ threadId, code: error.code, message: error.message });
     }
-    const usage = await saver.turns.tokenUsage(threadId);
-    if (by === "thread" && usage.total.total > 0) add(threadId, usage.total);
-    if (by === "node") for (const { nodeName, total, ...counts } of usage.byNode) if (total > 0) add(nodeName, counts);
-    if (by === "task") for (const { taskId, total, ...counts } of usage.byTask) if (total > 0) add(taskId, counts);
   }
   const lines = [...sums].map(([of, counts]) => lineOf(of, counts, prices));
   const order =
@@ -122,7 +111,38 @@ export async function tokenTotals(
       : lines.toSorted((one, other) => other.total - one.total);
   const sum = (name: keyof TokenCounts): number => lines.reduce((total, line) => total + line[name], 0);
   const all = { input: sum("input"), output: sum("output"), cached: sum("cached"), reasoning: sum("reasoning") };
-  return { by, lines: order, total: lineOf("total", all, prices) };
+  return { by, lines: order, total: lineOf("total", all, prices), damaged };
+}
+
+function addTo(sums: Map<string, TokenCounts>, of: string, { input, output, cached, reasoning }: TokenCounts): void {
+  const known = sums.get(of) ?? { input: 0, output: 0, cached: 0, reasoning: 0 };
+  sums.set(of, {
+    input: known.input + input,
+    output: known.output + output,
+    cached: known.cached + cached,
+    reasoning: known.reasoning + reasoning,
+  });
+}
+
+/** Of one thread, read whole before it's added: a damaged one counts for nothing. */
+async function tokensOf(saver: BaseTurnSaver, threadId: string, by: TokensBy): Promise<Iterable<[of: string, TokenCounts]>> {
+  if (by === "day") {
+    const days = new Map<string, TokenCounts>();
+    const turns = paged(
+      (last: Turn | undefined) => saver.turns.list(threadId, { after: last?.seq ?? 0, limit: TURNS_PAGE }),
+      TURNS_PAGE,
+    );
+    for await (const { turnType, createdAt, tokens } of turns)
+      if (turnType === "Thought" && tokens.input + tokens.output > 0) addTo(days, createdAt.toISOString().slice(0, 10), tokens);
+    return days;
+  }
+  const { total, byNode, byTask } = await saver.turns.tokenUsage(threadId);
+  const found = {
+    thread: () => [{ of: threadId, ...total }],
+    node: () => byNode.map(({ nodeName: of, ...counts }) => ({ of, ...counts })),
+    task: () => byTask.map(({ taskId: of, ...counts }) => ({ of, ...counts })),
+  }[by]();
+  return found.filter((one) => one.total > 0).map(({ of, ...counts }) => [of, counts]);
 }
 
 function lineOf(of: string, counts: TokenCounts, prices: Prices | undefined): TokenLine {
