@@ -307,7 +307,7 @@ describe("a graph that --graph names", () => {
     const missing = await turns(place, "resume", "failed", ...withGraph("grahp"));
     expect(missing).toMatchObject({ code: 2, stdout: "" });
     expect(missing.stderr).toContain(
-      'Did you mean "graph"? Its exports: asks, fails, graph, makeThreads, notAGraph, posts, ships.',
+      'Did you mean "graph"? Its exports: answersFirst, asks, fails, graph, makeThreads, notAGraph, posts, ships.',
     );
     expect((await turns(place, "resume", "failed", ...withGraph("notAGraph"))).stderr).toContain('#notAGraph" is 3, not a graph');
     expect((await turns(place, "resume", "failed", "--graph", compiledGraphs)).stderr).toContain("has no default export");

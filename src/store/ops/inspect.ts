@@ -325,7 +325,7 @@ export function* effectIds(session: Session, beginning: string): Program<string[
   return (yield* session.rows<[string]>(EFFECT_IDS, beginning, beginning.length)).map(([id]) => id);
 }
 
-const EFFECT_IDS = "SELECT id FROM langgraph_effects WHERE substr(id, 1, ?2) = ?1 ORDER BY id LIMIT 10";
+const EFFECT_IDS = "SELECT id FROM langgraph_effects WHERE substr(id, 1, CAST(?2 AS INTEGER)) = ?1 ORDER BY id LIMIT 10";
 
 /** How the tables differ from those that the migrations make. */
 export function* schemaDrift(session: Session): Program<Drift[]> {
