@@ -1,5 +1,5 @@
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
-import { Annotation, END, interrupt, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, END, interrupt, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { defineEffect, effect, type TurnSaver } from "langgraph-checkpoint-turns";
 import { openSaver } from "../support/open-saver";
 
@@ -56,6 +56,12 @@ async function runOn(saver: TurnSaver, threadId: string, taskId: string, mode: M
 export const graph = (saver: TurnSaver) => graphOf(saver, "done");
 export const fails = (saver: TurnSaver) => graphOf(saver, "fails");
 export const asks = (saver: TurnSaver) => graphOf(saver, "asks");
+/** Somebody else's answer comes first. */
+export async function answersFirst(saver: TurnSaver) {
+  const configurable = { thread_id: "waiting" };
+  await graphOf(saver, "asks").invoke(new Command({ resume: true }), { configurable });
+  return graphOf(saver, "asks");
+}
 /** Meets the effect in doubt of the thread whose process was killed. */
 export const ships = (saver: TurnSaver) => graphOf(saver, "ships");
 export const posts = (saver: TurnSaver) => graphOf(saver, "posts");

@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
+import { EventEmitter, once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import Database from "better-sqlite3";
@@ -72,7 +73,7 @@ describe("each command", () => {
       { threads: [{ threadId: "failed" }], cursor: "failed" },
     ],
     ["threads", ["--search", "FIN"], 0, { threads: [{ threadId: "finished", state: "finished", effects: 2, turns: 12 }] }],
-    ["threads", ["--idle", "1h"], 0, { threads: [], total: 4 }],
+    ["threads", ["--idle", "1h"], 0, { threads: [], total: 0 }],
     [
       "status",
       ["finished"],
@@ -389,6 +390,63 @@ describe("each command", () => {
       expect(text).not.toContain("\u001b");
     }
     expect(shown).not.toMatch(/\ntokens/);
+  });
+
+  test("S10.1 the overview counts every state, also of many threads that wait; a list counts what its filters leave", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    for (let copies = 0; copies < 210; copies += 1) await saver.copyThread("waiting", `asks-${copies}`);
+    await (saver.close() as unknown);
+    const asked = async (...args: string[]) => JSON.parse((await turns(args, {}, place)).stdout);
+    expect(await asked()).toMatchObject({ threads: 213, examined: 213, states: { waiting: 211, failed: 1, finished: 1 } });
+    const { stdout } = await turns(["--table"], {}, place);
+    expect(stdout).toMatch(/^state +211 waiting, 1 failed, 1 finished$/m);
+    expect(await asked("threads", "--status", "waiting", "--limit", "3")).toMatchObject({
+      total: 211,
+      cursor: expect.any(String),
+    });
+    expect(await asked("threads", "--status", "failed,finished")).toMatchObject({ total: 2, cursor: null });
+    expect(await asked("threads", "--search", "ASKS-20", "--limit", "1")).toMatchObject({ total: 11 });
+    const none = await turns(["threads", "--limit", "0"], {}, place);
+    expect(none).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("Give 1 or more") });
+  });
+
+  test("S10.1 turns size counts what lies inside a channel's value, at any depth", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    const Kept = Annotation.Root({ deep: Annotation<object>, shallow: Annotation<string> });
+    const long = (letter: string): string => letter.repeat(200_000);
+    const kept = { deep: { of: [{ text: long("a") }, { text: long("a") }, { text: long("b") }] }, shallow: long("b") };
+    const builder = new StateGraph(Kept)
+      .addNode("keep", () => kept)
+      .addEdge(START, "keep")
+      .addEdge("keep", END);
+    const compiled = saver.attach(builder.compile({ checkpointer: saver }));
+    await compiled.invoke({}, { configurable: { thread_id: "large" } });
+    await (saver.close() as unknown);
+    const { channels } = JSON.parse((await turns(["size", "large"], {}, place)).stdout);
+    const bytesOf = (name: string): number => channels.find(({ channel }: { channel: string }) => channel === name).bytes;
+    // The same text counts once in a channel, and in each channel that has it.
+    expect(Math.round(bytesOf("deep") / 100_000)).toBe(4);
+    expect(Math.round(bytesOf("shallow") / 100_000)).toBe(2);
+  });
+
+  testOfFiles("S10.1 turns tokens counts all threads but the damaged ones, names those, and exits with 1", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    saver.close();
+    const file = new Database(place);
+    file.exec("UPDATE langgraph_checkpoints SET node_name = 'other' WHERE seq = (SELECT max(seq) FROM langgraph_checkpoints)");
+    file.close();
+    const { stdout, stderr, code } = await turns(["tokens"], {}, place);
+    expect({ stderr, code }).toEqual({ stderr: "", code: 1 });
+    expect(SHAPES.tokens.safeParse(JSON.parse(stdout)).error).toBeUndefined();
+    expect(JSON.parse(stdout)).toMatchObject({ damaged: [{ threadId: "waiting", code: "CHECKPOINT_CORRUPTED" }] });
+    const told = await turns(["tokens", "--by", "day", "--table"], {}, place);
+    expect(told).toMatchObject({ code: 1, stdout: expect.stringContaining("Not counted: waiting is damaged") });
+    expect(await turns(["tokens", "waiting"], {}, place)).toMatchObject({ code: 1, stdout: "" });
   });
 
   test("S10.1 the rewinds of a thread say what they undid, and how the one is taken back that can be", async () => {
@@ -757,6 +815,18 @@ describe("conventions", () => {
     expect(drawn.split("\n").map(widthOf)).toEqual([1, 9, 5]);
   });
 
+  test("S10.1 where nothing limits a table's width, an id is whole however long it is, and widens no other row", () => {
+    const look = { width: Infinity, paint: (_: string, text: string) => text, now: 0, utc: true };
+    const rows = [{ id: "a".repeat(300) }, { id: "short" }];
+    const columns = [
+      { title: "ID", value: ({ id }: { id: string }) => id, shrinks: 4 },
+      { title: "STATE", value: () => "ok" },
+    ];
+    const [header = "", long, short = ""] = table(rows, columns, look).split("\n");
+    expect(long).toBe(`${"a".repeat(300)}  ok`);
+    expect([header, short].map(widthOf).every((width) => width < 100)).toBe(true);
+  });
+
   testOfFiles(
     "S10.1 the database is found: argument, TURNS_DB, DATABASE_URL with our tables, the only file of ours here",
     async () => {
@@ -999,6 +1069,55 @@ describe("what changes something", () => {
     expect(await parsed(on1("threads"))).toMatchObject({ total: 3 });
   });
 
+  test("S10.1 a name that moves says from where, and what it says gives it back; without anything to do nothing asks for --yes", async () => {
+    const name = (...args: string[]) => parsed(on1("name", "finished", "moves", ...args));
+    const { plan: first } = await name("--at", "first", "--yes");
+    expect(first).toMatchObject({ movesFrom: null });
+    const planned = await name();
+    expect(planned).toMatchObject({ code: 4, done: false, plan: { movesFrom: first.checkpointId } });
+    expect(
+      SHAPES.name.safeParse(Object.fromEntries(Object.entries(planned).filter(([key]) => key !== "code"))).error,
+    ).toBeUndefined();
+    const text = await on1("name", "finished", "moves", "--table");
+    expect(text.stdout).toContain(`The name moves would move from checkpoint ${first.checkpointId} to `);
+    const moved = await on1("name", "finished", "moves", "--yes", "--table");
+    const back = /Take it back: turns.* (name finished moves --at \S+ --yes)$/m.exec(moved.stdout)?.[1] ?? "";
+    expect(await parsed(on1(...back.split(" ")))).toMatchObject({ code: 0, plan: { checkpointId: first.checkpointId } });
+    expect(await name("--at", "first")).toMatchObject({ code: 0, done: false, refused: null });
+    const removed = await on1("name", "finished", "moves", "--remove", "--yes", "--table");
+    expect(removed.stdout).toContain(`--at ${first.checkpointId} --yes`);
+    const none = await on1("name", "finished", "moves", "--remove", "--table");
+    expect(none).toMatchObject({ code: 0, stdout: expect.stringContaining("Nothing to do.") });
+  });
+
+  test("S10.1 the plan of a deletion has what the table warns of: a process that runs the thread, threads that wait for an answer", async () => {
+    const place = tempFile();
+    const saver = openSaver(place);
+    await makeThreads(saver);
+    const [begun, finish] = [new EventEmitter(), new EventEmitter()];
+    const builder = new StateGraph(Annotation.Root({ total: Annotation<number> }))
+      .addNode("wait", async () => {
+        begun.emit("now");
+        await once(finish, "now");
+        return {};
+      })
+      .addEdge(START, "wait")
+      .addEdge("wait", END);
+    const compiled = saver.attach(builder.compile({ checkpointer: saver }));
+    const isRunning = once(begun, "now");
+    const run = compiled.invoke({ total: 1 }, { configurable: { thread_id: "running" } });
+    await isRunning;
+    const asked = async (...args: string[]) => JSON.parse((await turns(args, {}, place)).stdout);
+    expect(await asked("delete", "running")).toMatchObject({ plan: { running: { pid: process.pid } } });
+    expect(await asked("delete", "finished")).toMatchObject({ plan: { running: null } });
+    finish.emit("now");
+    await run;
+    await (saver.close() as unknown);
+    expect(await asked("prune", "--idle", "0s")).toMatchObject({ plan: { waiting: 1 } });
+    const { stdout } = await turns(["prune", "--idle", "0s", "--table"], {}, place);
+    expect(stdout).toContain("1 of these threads waits for an answer: questions are deleted, too.");
+  });
+
   test("S10.1 S3.5 prune --idle keeps a thread with an effect in doubt, and says so", async () => {
     const report = { threads: 0, inDoubt: ["killed"] };
     expect(await json("prune", ["killed", "--idle", "0s", "--yes"], 4)).toMatchObject({ done: true, report });
@@ -1008,6 +1127,9 @@ describe("what changes something", () => {
 
   test("S10.1 an effect in doubt is settled, and the thread needs nobody any more", async () => {
     const [{ id }] = (await json("effects", [])).effects;
+    const [{ id: other }] = (await json("effects", ["finished"])).effects;
+    const history = await json("effect resolve", [other.slice(0, -1), "history"], 4);
+    expect(history).toMatchObject({ plan: { effect: { id: other } } });
     expect(await json("effect resolve", [id.slice(0, 13), "not-done"], 4)).toMatchObject({
       done: false,
       plan: { effect: { name: "ship" } },

@@ -301,6 +301,14 @@ describe("move", () => {
     await (taken.close() as unknown);
     const refused = await json("move", [...ends, ...schemas, "--yes"], 4);
     expect(refused.report).toMatchObject({ threads: 0, refused: [{ threadId: "failed", code: "THREAD_EXISTS" }] });
+    // The plan counts only what would move.
+    const stays = await json("move", [...ends, ...schemas], 4);
+    expect(stays).toMatchObject({ plan: { threads: 0, turns: 0 }, refused: { code: "THREAD_EXISTS" } });
+    const both = openSaver(from);
+    await both.copyThread("failed", "free");
+    await (both.close() as unknown);
+    const some = await json("move", [...ends, ...schemas, "--dry-run"]);
+    expect(some).toMatchObject({ plan: { threads: 1, refused: [{ threadId: "failed" }] }, refused: null });
   });
 
   test("S10.1 each side has keys of its own", async () => {
@@ -533,7 +541,8 @@ describe("what repairs", () => {
 
   test("S10.1 reuse allows the id of a deleted thread again", async () => {
     const path = await filled();
-    expect(await json("reuse", ["failed", ...db(path)], 4)).toMatchObject({ plan: { found: false } });
+    expect(await json("reuse", ["failed", ...db(path)])).toMatchObject({ done: false, plan: { found: false } });
+    expect((await turns(["reuse", "failed", "--table", ...db(path)])).stdout).toContain("Nothing to do.");
     await json("delete", ["failed", "--final", "--yes", ...db(path)]);
     expect(await json("reuse", ["failed", ...db(path)], 4)).toMatchObject({ plan: { found: true, final: true } });
     expect(await json("reuse", ["failed", "--yes", ...db(path)])).toMatchObject({ report: { reused: true } });

@@ -149,7 +149,6 @@ describe("a graph that --graph names", () => {
     const wrong: readonly (readonly [string[], string])[] = [
       [[id, "--value", "yes", ...withGraph("asks")], "Quote a text twice"],
       [[id, ...withGraph("asks")], "--value is missing"],
-      [["nobody", "--value", "1", ...withGraph("asks")], " inbox lists the questions"],
       [[id, "--value", "1"], "--graph is missing"],
     ];
     for (const [args, says] of wrong)
@@ -162,7 +161,18 @@ describe("a graph that --graph names", () => {
     expect(report).toMatchObject({ threadId: "waiting", state: "finished", ran: [{ node: "ask", attempt: 2 }] });
   });
 
-  test("S10.1 a thread's whole id names its question before the beginning of an interrupt's id; an empty text names nothing", async () => {
+  test("S10.1 an answer that comes after another one exits with 4 and says how to look, be it before or after the run has begun", async () => {
+    for (const [question, graph] of [
+      ["waiting", "answersFirst"],
+      ["nobody", "asks"],
+    ] as const) {
+      const late = await turns(await world(), "inbox", "answer", question, "--value", "1", ...withGraph(graph), "--yes");
+      expect({ question, ...late }).toMatchObject({ question, code: 4, stdout: "" });
+      expect(late.stderr).toMatch(/Here: turns .*inbox lists the open questions\. \[UNKNOWN_INTERRUPT\]/);
+    }
+  });
+
+  test("S10.1 a text that is a thread's id and the beginning of another interrupt's names nothing, and neither does an empty one", async () => {
     const place = await worldWithDead();
     const [{ id }] = JSON.parse((await turns(place, "inbox")).stdout).questions;
     for (const args of [
@@ -177,8 +187,10 @@ describe("a graph that --graph names", () => {
     const saver = openSaver(place);
     await saver.copyThread("waiting", name);
     await (saver.close() as unknown);
-    const { plan } = await json(place, "inbox answer", [name, "--value", "1", ...withGraph("asks")], 4);
-    expect(plan.question.threadId).toBe(name);
+    const both = await turns(place, "inbox", "answer", name, "--value", "1", ...withGraph("asks"));
+    expect(both).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("names 2 questions") });
+    const { plan } = await json(place, "inbox answer", ["waiting", "--value", "1", ...withGraph("asks")], 4);
+    expect(plan.question.threadId).toBe("waiting");
   });
 
   test("S10.1 printed commands can be pasted: ids are quoted for a shell, and can't do anything to the terminal", async () => {
@@ -253,7 +265,9 @@ describe("a graph that --graph names", () => {
     const gaveUp = await json(place, "recover", [...withGraph("fails"), "--tries", "1", "--yes"], 1);
     expect(gaveUp.report.givenUp).toMatchObject([{ threadId: "killed", node: "charge", error: { message: "card declined" } }]);
     expect(await json(place, "stuck", [])).toMatchObject({ stuck: [{ threadId: "killed", tries: 1 }] });
-    expect((await json(place, "recover", withGraph("graph"), 4)).plan.threads).toEqual([]);
+    expect((await json(place, "recover", withGraph("graph"))).plan.threads).toEqual([]);
+    const { stdout } = await turns(place, "recover", ...withGraph("graph"), "--table");
+    expect(stdout).toContain("No thread lost its process.\n\nNothing to do.");
     const again = await json(place, "recover", [...withGraph("graph"), "--include-stuck", "--concurrency", "2", "--yes"]);
     expect(again.report).toMatchObject({ resumed: [{ threadId: "killed", taskId: "only" }], givenUp: [] });
     expect(await json(place, "stuck", [])).toMatchObject({ stuck: [] });
@@ -304,7 +318,7 @@ describe("a graph that --graph names", () => {
     const missing = await turns(place, "resume", "failed", ...withGraph("grahp"));
     expect(missing).toMatchObject({ code: 2, stdout: "" });
     expect(missing.stderr).toContain(
-      'Did you mean "graph"? Its exports: asks, fails, graph, makeThreads, notAGraph, posts, ships.',
+      'Did you mean "graph"? Its exports: answersFirst, asks, fails, graph, makeThreads, notAGraph, posts, ships.',
     );
     expect((await turns(place, "resume", "failed", ...withGraph("notAGraph"))).stderr).toContain('#notAGraph" is 3, not a graph');
     expect((await turns(place, "resume", "failed", "--graph", compiledGraphs)).stderr).toContain("has no default export");

@@ -247,6 +247,7 @@ export const SHAPES = {
       object({
         by: z.enum(["thread", "node", "task", "day"]),
         ...{ lines: list(tokenLine), total: tokenLine, rewound: tokenLine.optional() },
+        damaged: list(object({ threadId: text, code: text, message: text })),
       }),
     ).shape,
   }),
@@ -278,14 +279,23 @@ export const SHAPES = {
     object({ rewindId: text, threadId: text, toTask: text, undone: count }),
     object({ rewindId: text, restored: removed }),
   ),
-  name: change(z.looseObject({ threadId: text, name: text }), z.looseObject({ threadId: text, name: text })),
+  name: change(
+    z.union([
+      object({ threadId: text, name: text, checkpointId: text, movesFrom: maybe }),
+      object({ threadId: text, name: text, remove: z.literal(true), checkpointId: maybe }),
+    ]),
+    z.looseObject({ threadId: text, name: text }),
+  ),
   delete: change(
-    object({ threadId: text, final: z.boolean(), checkpoints: count, turns: count, tasks: count }),
+    object({
+      ...{ threadId: text, final: z.boolean(), checkpoints: count, turns: count, tasks: count },
+      running: object({ pid: count, host: text }).nullable(),
+    }),
     object({ threadId: text, final: z.boolean() }),
   ),
   copy: change(object({ threadId: text, target: text }), object({ threadId: text, target: text })),
   prune: change(
-    z.looseObject({ checkpoints: count, turns: count, threads: count }),
+    z.looseObject({ checkpoints: count, turns: count, threads: count, waiting: count }),
     z.looseObject({ checkpoints: count, turns: count, threads: count }),
   ),
   vacuum: change(

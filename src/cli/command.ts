@@ -47,6 +47,13 @@ export function whole(text: string): number {
   throw new InvalidArgumentError("Give a whole number.");
 }
 
+/** A list of nothing would look like the end of the list. */
+export function atLeastOne(text: string): number {
+  const value = whole(text);
+  if (value > 0) return value;
+  throw new InvalidArgumentError("Give 1 or more.");
+}
+
 /** Milliseconds. */
 export function duration(text: string): number {
   const ms = parsedDuration(text);

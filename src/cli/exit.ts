@@ -30,7 +30,7 @@ export class Interrupted extends Error {
 const DECISIONS: ReadonlySet<TurnsErrorCode> = new Set([
   ...(["THREAD_RUNNING", "REWIND_UNFINISHED", "REWIND_CONFLICT", "EFFECT_UNCOMPENSATED", "EFFECT_IN_DOUBT"] as const),
   ...(["EFFECT_NOT_IN_DOUBT", "UNFINISHED_WORK", "GRAPH_CHANGED", "BACKUP_TARGET_EXISTS", "SALVAGE_TARGET_EXISTS"] as const),
-  ...(["THREAD_EXISTS", "THREAD_MOVED", "THREAD_DELETED", "IMPORT_ABORTED"] as const),
+  ...(["THREAD_EXISTS", "THREAD_MOVED", "THREAD_DELETED", "IMPORT_ABORTED", "UNKNOWN_INTERRUPT"] as const),
 ]);
 const USAGE: ReadonlySet<TurnsErrorCode> = new Set(["INVALID_OPTION", "INVALID_CONFIG", "GRAPH_MODULE_INVALID"]);
 
@@ -61,6 +61,7 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   EFFECT_NOT_FOUND: "turns effects lists those in doubt, and turns effects THREAD all of a thread.",
   EFFECT_NOT_IN_DOUBT: "turns effects --in-doubt lists those that are, and turns effects THREAD all of a thread.",
   CHECKPOINT_CORRUPTED: "turns verify lists what is damaged, and turns salvage OUT rescues the rest of a file into a new one.",
+  UNKNOWN_INTERRUPT: "turns inbox lists the open questions.",
   REWIND_NOT_FOUND: "turns rewinds THREAD lists the rewinds of a thread.",
 };
 

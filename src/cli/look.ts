@@ -54,16 +54,21 @@ export interface Column<T> {
 
 const GAP = 2;
 
+/** Where nothing limits the width and so nothing is cut, a longer cell sticks out of its column, rather than widen it for all rows. */
+const STICKS_OUT = 80;
+
 /** Rows below each other, cut to the terminal's width. */
 export function table<T>(rows: readonly T[], columns: readonly Column<T>[], look: Look): string {
   const cells = columns.map((column) => rows.map((row) => oneLine(column.value(row, look))));
-  const natural = columns.map(({ title }, at) => Math.max(widthOf(title), ...(cells[at] ?? []).map(widthOf)));
+  const isLimited = look.width !== Infinity;
+  const widthIn = (cell: string): number => Math.min(widthOf(cell), isLimited ? Infinity : STICKS_OUT);
+  const natural = columns.map(({ title }, at) => Math.max(widthOf(title), ...(cells[at] ?? []).map(widthIn)));
   const shown = fitted(columns, natural, look.width);
   const line = (of: (at: number) => readonly [text: string, colour: Colour | undefined]): string =>
     shown
       .map(({ at, width }) => {
         const [text, colour] = of(at);
-        const short = cut(text, width);
+        const short = isLimited ? cut(text, width) : text;
         const painted = colour === undefined ? short : look.paint(colour, short);
         const padding = " ".repeat(Math.max(0, width - widthOf(short)));
         return columns[at]?.align === "right" ? padding + painted : painted + padding;

@@ -56,11 +56,13 @@ interface ThreadsRequest {
   cursor?: string | undefined;
   /** Those that need somebody come before all others. */
   needyFirst?: boolean;
+  /** {@link ThreadList.total} counts only what the filters leave, so all of that is looked into. */
+  countsMatches?: boolean;
 }
 
 export interface ThreadList {
   threads: ThreadLine[];
-  /** How many threads there are, before any filter. */
+  /** How many threads there are, before any filter; with `countsMatches` behind them. */
   total: number;
   /** Null on the last page. */
   cursor: string | null;
@@ -82,7 +84,8 @@ const ORDER: Readonly<Record<ThreadSort, (thread: ThreadActivity) => string | nu
  * @throws {TurnsError} THREAD_NOT_FOUND for the cursor of a thread that was deleted meanwhile, or that the filters leave out now
  */
 export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest = {}): Promise<ThreadList> {
-  const { states, since, idleSince, search, sort = "activity", limit = 50, cursor, needyFirst = false } = request;
+  const { states, since, idleSince, search, sort = "activity", limit = 50, cursor } = request;
+  const { needyFirst = false, countsMatches = false } = request;
   const all = await activityOf(saver);
   const wanted = all.filter(({ threadId, lastAt }) => {
     const at = Date.parse(lastAt);
@@ -92,7 +95,7 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   });
   const known = await everywhere(saver);
   const byOrder = inOrder(wanted, sort);
-  const needy = needyFirst ? await needyOf(saver, byOrder, known) : new Set<string>();
+  const needy = needyFirst ? await needyOf(saver, byOrder, known, Math.max(limit, MOST_NEEDY)) : new Set<string>();
   const placeOf = (thread: ThreadActivity): Place => [needy.has(thread.threadId), ORDER[sort](thread), thread.threadId];
   const last = byOrder.find(({ threadId }) => threadId === cursor);
   if (cursor !== undefined && !needyFirst && last === undefined) throw noCursor(cursor);
@@ -102,17 +105,27 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   const cursorOf = (thread: ThreadActivity): string => (needyFirst ? JSON.stringify(placeOf(thread)) : thread.threadId);
   const threads: ThreadLine[] = [];
   let shown: ThreadActivity | undefined;
-  for (const thread of sorted.filter((one) => behind === undefined || comesBefore(behind, placeOf(one)))) {
+  let next: string | null = null;
+  let matches = states === undefined ? sorted.length : 0;
+  for (const thread of sorted) {
+    const isBehind = behind === undefined || comesBefore(behind, placeOf(thread));
+    const isShown = isBehind && next === null;
+    if (!isShown && !(countsMatches && states !== undefined)) continue;
     const { state, inFlight, failures, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
     if (states !== undefined && !states.includes(state)) continue;
-    if (threads.length === limit) return { threads, total: all.length, cursor: shown === undefined ? null : cursorOf(shown) };
+    if (states !== undefined) matches += 1;
+    if (!isShown) continue;
+    if (threads.length === limit) {
+      next = shown === undefined ? null : cursorOf(shown);
+      continue;
+    }
     shown = thread;
     const { threadId, createdAt, lastAt, checkpoints, turns, effects } = thread;
     const nodes = { inFlight: inFlight.map(({ node }) => node), failed: failures.map(({ node }) => node) };
     const counts = { checkpoints, turns, effects, waiting: questions.length, inDoubt: inDoubt.length };
     threads.push({ threadId, state, createdAt, lastAt, ...nodes, ...counts, moving: movingIn(saver, thread) });
   }
-  return { threads, total: all.length, cursor: null };
+  return { threads, total: countsMatches ? matches : all.length, cursor: next };
 }
 
 const NEEDY: readonly ThreadState[] = ["rewinding", "in-doubt", "waiting", "failed", "interrupted", "unfinished"];
@@ -122,23 +135,26 @@ export const isNeedy = ({ state, moving }: Pick<ThreadLine, "state" | "moving">)
   NEEDY.includes(state) || moving !== null;
 
 /** The threads that need somebody, as far as marks tell: questions and errors, effects in doubt, runs that stopped, rewinds and moves. */
-async function needyOf(saver: BaseTurnSaver, threads: readonly ThreadActivity[], known: Everywhere): Promise<Set<string>> {
+async function needyOf(
+  saver: BaseTurnSaver,
+  threads: readonly ThreadActivity[],
+  known: Everywhere,
+  limit: number,
+): Promise<Set<string>> {
   const { inspect } = internalsOf(saver).store;
   const marked = new Set(known.doubts.keys());
   const special = paged((last: string | undefined) => inspect.threadsWithSpecialWrites({ after: last ?? "", limit: PAGE }), PAGE);
   for await (const threadId of special) marked.add(threadId);
   for (const { threadId } of [...(await inspect.runs()), ...(await inspect.unfinishedRewinds())]) marked.add(threadId);
   const needy = new Set<string>();
-  for (const thread of threads
-    .filter(({ threadId, movedTo }) => marked.has(threadId) || movedTo !== undefined)
-    .slice(0, MOST_NEEDY)) {
+  for (const thread of threads.filter(({ threadId, movedTo }) => marked.has(threadId) || movedTo !== undefined).slice(0, limit)) {
     const { state } = await standingOf(saver, thread.threadId, known);
     if (isNeedy({ state, moving: movingIn(saver, thread) })) needy.add(thread.threadId);
   }
   return needy;
 }
 
-/** So many threads with a mark are looked into. */
+/** So many threads with a mark are looked into, and as many as a page has. */
 const MOST_NEEDY = 200;
 
 function noCursor(cursor: string): TurnsError {
@@ -203,7 +219,7 @@ export interface Overview {
 }
 
 /** How many threads an overview looks into, and how many it shows. */
-const EXAMINED = 200;
+const EXAMINED = 1_000;
 const SHOWN = 5;
 
 export async function overview(saver: BaseTurnSaver): Promise<Overview> {

@@ -1,4 +1,5 @@
 import type { BaseTurnSaver } from "../base-saver";
+import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { TableSize, ThreadSize } from "../store/inspection";
 import { addedTokens, noTokens } from "../report/progress";
@@ -68,6 +69,8 @@ export interface TokenTotals {
   total: TokenLine;
   /** Of turns that were rewound since. Not part of the total; undefined if there are none, and by day. */
   rewound?: TokenLine;
+  /** Threads that couldn't be read, and so aren't counted. */
+  damaged: readonly { threadId: string; code: string; message: string }[];
 }
 
 /** Prices of a million tokens. Cached tokens are a part of the input, reasoning tokens of the output. */
@@ -86,7 +89,8 @@ const MILLION = 1_000_000;
 /**
  * What the models reported, most first. Tokens of pruned turns are included, except by day.
  *
- * @param threadIds the threads to sum up; undefined: all
+ * @param threadIds the threads to sum up; undefined: all, without those that are damaged
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED for a damaged one of `threadIds`
  */
 export async function tokenTotals(
   saver: BaseTurnSaver,
@@ -94,23 +98,17 @@ export async function tokenTotals(
   { threadIds, prices }: { threadIds?: readonly string[] | undefined; prices?: Prices | undefined } = {},
 ): Promise<TokenTotals> {
   const sums = new Map<string, TokenCounts>();
-  const add = (of: string, counts: TokenCounts): void => void sums.set(of, addedTokens(sums.get(of) ?? noTokens(), counts));
   let rewound = noTokens();
+  const damaged: { threadId: string; code: string; message: string }[] = [];
   for await (const threadId of threadIds ?? idsOf(saver)) {
-    if (by === "day") {
-      const turns = paged(
-        (last: Turn | undefined) => saver.turns.list(threadId, { after: last?.seq ?? 0, limit: TURNS_PAGE }),
-        TURNS_PAGE,
-      );
-      for await (const { turnType, createdAt, tokens } of turns)
-        if (turnType === "Thought" && tokens.input + tokens.output > 0) add(createdAt.toISOString().slice(0, 10), tokens);
-      continue;
+    try {
+      const found = await tokensOf(saver, threadId, by);
+      for (const [of, counts] of found.counts) addTo(sums, of, counts);
+      rewound = addedTokens(rewound, found.rewound);
+    } catch (error) {
+      if (threadIds !== undefined || !TurnsError.is(error, "CHECKPOINT_CORRUPTED")) throw error;
+      damaged.push({ threadId, code: error.code, message: error.message });
     }
-    const usage = await saver.turns.tokenUsage(threadId);
-    rewound = addedTokens(rewound, usage.rewound);
-    if (by === "thread" && usage.total.total > 0) add(threadId, usage.total);
-    if (by === "node") for (const { nodeName, total, ...counts } of usage.byNode) if (total > 0) add(nodeName, counts);
-    if (by === "task") for (const { taskId, total, ...counts } of usage.byTask) if (total > 0) add(taskId, counts);
   }
   const lines = [...sums].map(([of, counts]) => lineOf(of, counts, prices));
   const order =
@@ -120,7 +118,38 @@ export async function tokenTotals(
   const sum = (name: keyof TokenCounts): number => lines.reduce((total, line) => total + line[name], 0);
   const all = { input: sum("input"), output: sum("output"), cached: sum("cached"), reasoning: sum("reasoning") };
   const total = lineOf("total", all, prices);
-  return { by, lines: order, total, ...(rewound.input + rewound.output > 0 && { rewound: lineOf("rewound", rewound, prices) }) };
+  const undone = rewound.input + rewound.output > 0 && { rewound: lineOf("rewound", rewound, prices) };
+  return { by, lines: order, total, ...undone, damaged };
+}
+
+interface TokensOfThread {
+  counts: Iterable<[of: string, TokenCounts]>;
+  rewound: TokenCounts;
+}
+
+function addTo(sums: Map<string, TokenCounts>, of: string, counts: TokenCounts): void {
+  sums.set(of, addedTokens(sums.get(of) ?? noTokens(), counts));
+}
+
+/** Of one thread, read whole before it's added: a damaged one counts for nothing. */
+async function tokensOf(saver: BaseTurnSaver, threadId: string, by: TokensBy): Promise<TokensOfThread> {
+  if (by === "day") {
+    const days = new Map<string, TokenCounts>();
+    const turns = paged(
+      (last: Turn | undefined) => saver.turns.list(threadId, { after: last?.seq ?? 0, limit: TURNS_PAGE }),
+      TURNS_PAGE,
+    );
+    for await (const { turnType, createdAt, tokens } of turns)
+      if (turnType === "Thought" && tokens.input + tokens.output > 0) addTo(days, createdAt.toISOString().slice(0, 10), tokens);
+    return { counts: days, rewound: noTokens() };
+  }
+  const { total, byNode, byTask, rewound } = await saver.turns.tokenUsage(threadId);
+  const found = {
+    thread: () => [{ of: threadId, ...total }],
+    node: () => byNode.map(({ nodeName: of, ...counts }) => ({ of, ...counts })),
+    task: () => byTask.map(({ taskId: of, ...counts }) => ({ of, ...counts })),
+  }[by]();
+  return { counts: found.filter((one) => one.total > 0).map(({ of, ...counts }) => [of, counts]), rewound };
 }
 
 function lineOf(of: string, counts: TokenCounts, prices: Prices | undefined): TokenLine {

@@ -228,6 +228,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       schemaDrift: async () => read((await import("./ops/inspect")).schemaDrift)(),
       migrations: async () => read((await import("./ops/inspect")).migrations)(),
       keyIds: async () => read((await import("./ops/inspect")).keyIds)(),
+      effectIds: async (...args) => read((await import("./ops/inspect")).effectIds)(...args),
     },
     committed: () => queue.behind(() => undefined),
     isOpen: () => session.engine.open,

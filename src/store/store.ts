@@ -750,6 +750,8 @@ export interface Inspection {
   migrations(): Awaitable<{ newest: number; sql: string }>;
   /** The ids of the keys that the database is encrypted with; none if it isn't. */
   keyIds(): Awaitable<readonly string[]>;
+  /** The ids of some effects that begin so, over all threads. */
+  effectIds(beginning: string): Awaitable<readonly string[]>;
 }
 
 export interface Store {

@@ -9,11 +9,12 @@ import { plain } from "../../inspection/plain";
 import { titled } from "../../inspection/effects";
 import { effectsInDoubt } from "../../inspection/standing";
 import { previewRewind, type RewindPreview, type Rewinder, rewinderWithoutGraph, verdictWords } from "../../inspection/status";
+import { inbox } from "../../inspection/threads";
 import { effectLine } from "../../inspection/turns";
 import type { PruneReport } from "../../retention/prune";
 import { type FinishRequest, planToPoint, type RewindReport } from "../../rewind/plan";
 import type { Rewind } from "../../rewind/rewinds";
-import type { RewindCounts } from "../../store/store";
+import type { CheckpointName, RewindCounts } from "../../store/store";
 import { type CommandSpec, command, duration, whole } from "../command";
 import { fileOf } from "../database";
 import { DONE, exitCodeOf, INTERRUPTED, messageOf, NEEDS_DECISION, UsageError } from "../exit";
@@ -24,7 +25,7 @@ import type { Answer } from "../output";
 import { takeBackCommand, takeBackOf } from "../../inspection/rewinds";
 import { turns } from "../../inspection/words";
 import { isUrl, toCopy, withCommands } from "../place";
-import { brief, bytes, oneLine, plural } from "../text";
+import { brief, bytes, count, oneLine, plural } from "../text";
 import { EFFECT_COLUMNS } from "./effects";
 
 /** What commands that change something have in common. Without `--yes` the database is opened read-only. */
@@ -46,21 +47,27 @@ interface Plan {
   act: () => Promise<{ report: object; text: (look: Look) => string; exit?: number }>;
   /** Why it would be refused now. */
   refused?: Refusal | null | undefined;
+  /** Whether there is nothing that it would do. */
+  isIdle?: boolean;
 }
 
 /** Shows the plan, or carries it out. */
 export async function planned(
   { yes = false, dryRun = false }: ChangeOptions,
-  { plan, planText, act, refused = null }: Plan,
+  { plan, planText, act, refused = null, isIdle = false }: Plan,
 ): Promise<Answer> {
   if (yes && !dryRun) {
     const { report, text, exit = DONE } = await act();
     return { data: { done: true, plan, report, refused: null }, text, exit };
   }
-  const hint = dryRun ? "Nothing was changed." : "Nothing was changed. Add --yes to do it.";
+  const hint = isIdle ? "Nothing to do." : `Nothing was changed.${dryRun ? "" : " Add --yes to do it."}`;
   const text = (look: Look): string =>
     `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(withCommands(refused.message))}`)}`;
-  return { data: { done: false, plan, report: null, refused }, text, exit: dryRun && refused === null ? DONE : NEEDS_DECISION };
+  return {
+    data: { done: false, plan, report: null, refused },
+    text,
+    exit: (dryRun || isIdle) && refused === null ? DONE : NEEDS_DECISION,
+  };
 }
 
 const OUTCOMES = ["done", "not-done", "history", "undo-done", "undo-not-done"] as const;
@@ -127,12 +134,16 @@ function settledAlready(
   return why === false ? null : { code: "EFFECT_NOT_IN_DOUBT", message: `It isn't in doubt: ${why}.` };
 }
 
-/** The id of an effect in doubt that begins so; any other text as it is. @throws {UsageError} also for an empty text */
+/** The id of the effect that begins so: of those in doubt, else of all. Any other text as it is. @throws {UsageError} also for an empty text */
 async function effectNamed(saver: BaseTurnSaver, text: string): Promise<string> {
   if (text === "") throw new UsageError("There is no effect with an empty id.", "turns effects lists those in doubt.");
-  const found = (await effectsInDoubt(saver)).map(({ id }) => id).filter((id) => id.startsWith(text));
+  const doubts = (await effectsInDoubt(saver)).map(({ id }) => id).filter((id) => id.startsWith(text));
+  const found = doubts.length > 0 ? doubts : await internalsOf(saver).store.inspect.effectIds(text);
   if (found.length < 2) return found[0] ?? text;
-  throw new UsageError(`"${text}" is the beginning of ${found.length} effects in doubt.`, "Give more characters.");
+  throw new UsageError(
+    `"${text}" is the beginning of several effects: ${found.slice(0, 5).join(", ")}.`,
+    "Give more characters.",
+  );
 }
 
 /** @throws {UsageError} */
@@ -354,32 +365,57 @@ const NAME = command<ChangeOptions & { at?: string; remove?: boolean }>({
   run: async (saver, [thread = "", name = ""], { at, remove = false, ...options }) => {
     const threadId = await threadNamed(saver, thread);
     const refused = await movingRefusal(saver, threadId);
+    const named = (await internalsOf(saver).store.listNames(threadId)).find((one) => one.name === name);
     if (remove) {
       return planned(options, {
         refused,
-        plan: { threadId, name, remove },
-        planText: () => `The name ${oneLine(name)} would be removed. Its checkpoint stays.`,
+        isIdle: named === undefined,
+        plan: { threadId, name, remove, checkpointId: named?.checkpointId ?? null },
+        planText: () =>
+          named === undefined
+            ? `No checkpoint is named ${oneLine(name)}.`
+            : `The name ${oneLine(name)} of checkpoint ${named.checkpointId} would be removed. The checkpoint stays.`,
         act: async () => {
           const found = await saver.names.delete(threadId, name);
-          return { report: { threadId, name, found }, text: () => (found ? "Removed." : "There was no such name.") };
+          const back = found && named !== undefined ? ` ${namedBack(threadId, named)}` : "";
+          return { report: { threadId, name, found }, text: () => (found ? `Removed.${back}` : "There was no such name.") };
         },
       });
     }
     const { checkpointId } = await checkpointNamed(saver, threadId, at);
+    // Since it's unique, it leaves the checkpoint that has it.
+    const before = named?.checkpointId === checkpointId ? undefined : named;
+    const movesFrom = before?.checkpointId ?? null;
     return planned(options, {
       refused,
-      plan: { threadId, name, checkpointId },
-      planText: () => `Checkpoint ${checkpointId} would be named ${oneLine(name)}.`,
+      isIdle: named !== undefined && before === undefined,
+      plan: { threadId, name, checkpointId, movesFrom },
+      planText: () =>
+        movesFrom === null
+          ? `Checkpoint ${checkpointId} ${named === undefined ? "would be" : "is"} named ${oneLine(name)}.`
+          : `The name ${oneLine(name)} would move from checkpoint ${movesFrom} to ${checkpointId}. Only a name keeps a checkpoint from being pruned.`,
       act: async () => {
         await saver.names.set({ threadId, checkpointId }, name);
         return {
           report: { threadId, name, checkpointId },
-          text: () => `Named. Take it back: ${toCopy(turns("name", [threadId, name], "--remove", "--yes"))}`,
+          text: () =>
+            named === undefined
+              ? `Named. Take it back: ${toCopy(turns("name", [threadId, name], "--remove", "--yes"))}`
+              : before === undefined
+                ? "It had that name already."
+                : `Named. ${namedBack(threadId, before)}`,
         };
       },
     });
   },
 });
+
+/** How the checkpoint that had a name gets it again. */
+function namedBack(threadId: string, { name, checkpointId, ns }: CheckpointName): string {
+  return ns === ""
+    ? `Take it back: ${toCopy(turns("name", [threadId, name], ["--at", checkpointId], "--yes"))}`
+    : `Checkpoint ${checkpointId} of a nested graph had it: saver.names.set() gives it back.`;
+}
 
 const GIVE_WHOLE = "To delete it, give its whole id.";
 
@@ -399,7 +435,7 @@ const DELETE = command<ChangeOptions & { final?: boolean }>({
     if (options.yes === true && isShort) throw new UsageError(whole, GIVE_WHOLE);
     return planned(options, {
       refused: isShort ? { code: "INVALID_CONFIG", message: `${whole} ${GIVE_WHOLE}` } : await movingRefusal(saver, threadId),
-      plan: { threadId, final, checkpoints, turns, tasks },
+      plan: { threadId, final, checkpoints, turns, tasks, running: run === undefined ? null : { pid: run.pid, host: run.host } },
       planText: () =>
         `Thread ${oneLine(threadId)} would be deleted: ${plural(tasks, "task")}, ${plural(checkpoints, "checkpoint")}, ${plural(turns, "turn")}. That can't be taken back.${run === undefined ? "" : `\nProcess ${run.pid} on ${oneLine(run.host)} is running it: all its saves will be refused.`}`,
       act: async () => {
@@ -474,10 +510,16 @@ const PRUNE = command<PruneOptions>({
       throw new UsageError("Nothing says what to keep.", "Give --keep-tasks, --keep-last, --max-age or --idle.");
     const refused = threadId === undefined ? null : await movingRefusal(saver, threadId);
     const counted = refused === null ? await saver.prune({ ...request, dryRun: true }) : NOTHING_PRUNED;
+    const asking = new Set(counted.deletedThreads.length === 0 ? [] : (await inbox(saver)).map((question) => question.threadId));
+    const waiting = counted.deletedThreads.filter((id) => asking.has(id)).length;
+    const lost =
+      waiting === 0
+        ? ""
+        : `\n${count(waiting)} of these threads wait${waiting === 1 ? "s" : ""} for an answer: questions are deleted, too.`;
     return planned(options, {
-      plan: failuresAsText(counted),
+      plan: { ...failuresAsText(counted), waiting },
       refused,
-      planText: () => `${prunedText(counted)} would be removed. That can't be taken back.${notPruned(counted)}`,
+      planText: () => `${prunedText(counted)} would be removed. That can't be taken back.${lost}${notPruned(counted)}`,
       act: async () => {
         const report = await interruptible((signal) => saver.prune({ ...request, signal }));
         const rest = report.done ? "" : " It was interrupted: the same command continues.";

@@ -14,13 +14,14 @@ import {
 } from "../../inspection/totals";
 import type { VerifyReport } from "../../integrity/verify";
 import type { Drift } from "../../store/schema-drift";
-import { command, oneOf, whole } from "../command";
-import { DONE, FOUND, INTERRUPTED, UsageError } from "../exit";
+import { atLeastOne, command, oneOf } from "../command";
+import { DONE, FAILED, FOUND, INTERRUPTED, UsageError } from "../exit";
 import { type Column, type Look, pairs, table } from "../look";
 import { interruptible } from "../interrupt";
 import { withProgress } from "../progress";
 import type { Answer } from "../output";
-import { withCommands } from "../place";
+import { toCopy, withCommands } from "../place";
+import { turns } from "../../inspection/words";
 import { bytes, count, oneLine, plural } from "../text";
 
 const right = { align: "right" } as const;
@@ -30,7 +31,7 @@ export const SIZE = command<{ limit?: number }>({
   args: "[thread]",
   summary: "what takes how much room: tables and threads, or the channels of a thread",
   examples: ["turns size", "turns size order-17", "turns size --limit 50 --json"],
-  options: [["--limit <n>", "at most so many threads (default 10)", whole]],
+  options: [["--limit <n>", "at most so many threads (default 10)", atLeastOne]],
   run: async (saver, [thread], { limit }) => {
     if (thread === undefined) {
       const data = await sizes(saver, limit);
@@ -108,10 +109,15 @@ export const TOKENS = command<TokensOptions>({
     ];
     if (prices !== undefined) columns.push({ title: "COST", value: ({ cost = 0 }) => cost.toFixed(4), ...right });
     const text = (look: Look): string =>
-      data.lines.length === 0 && data.rewound === undefined
-        ? "No model reported tokens."
-        : table([...data.lines, data.total, ...(data.rewound === undefined ? [] : [data.rewound])], columns, look);
-    return { data, list: "lines", text };
+      [
+        data.lines.length === 0 && data.rewound === undefined
+          ? "No model reported tokens."
+          : table([...data.lines, data.total, ...(data.rewound === undefined ? [] : [data.rewound])], columns, look),
+        ...data.damaged.map(({ threadId, code }) =>
+          look.paint("red", `Not counted: ${oneLine(threadId)} is damaged (${code}). ${toCopy(turns("verify", [threadId]))}`),
+        ),
+      ].join("\n");
+    return { data, list: "lines", text, exit: data.damaged.length > 0 ? FAILED : DONE };
   },
 });
 
@@ -166,7 +172,10 @@ function verifyText({ ok, done, threads, checked, problems, problemCount, remark
       : look.paint("red", `${plural(problemCount, "problem")} found.`);
   const told = problems.slice(0, SHOWN).map((problem) => `  ${oneLine(JSON.stringify(problem))}`);
   const rest = problemCount > SHOWN ? [`  and ${count(problemCount - SHOWN)} more: --json`] : [];
-  const noted = remarks.length === 0 ? [] : [look.paint("dim", `${plural(remarks.length, "remark")} that are no damage: --json`)];
+  const noted =
+    remarks.length === 0
+      ? []
+      : [look.paint("dim", `${plural(remarks.length, "remark")} that ${remarks.length === 1 ? "is" : "are"} no damage: --json`)];
   return [
     verdict,
     `${plural(threads, "thread")}: ${counts.map(([name, rows]) => (rows === 1 ? `1 ${name.replace(/(?<=[cs]h|x)es$|s$/, "")}` : `${count(rows)} ${name}`)).join(", ")}`,

@@ -4,7 +4,7 @@ import { effectsInDoubt, outcomeOf } from "../../inspection/standing";
 import { effectLine, type EffectLine } from "../../inspection/turns";
 import type { Effect } from "../../effects/types";
 import { rewindLine, type RewindLine, type TakeBack, takeBackCommand, takeBackOf } from "../../inspection/rewinds";
-import { command, oneOf, whole } from "../command";
+import { atLeastOne, command, oneOf, whole } from "../command";
 import { UsageError } from "../exit";
 import { type Colour, type Column, type Look, moreText, nextText, table } from "../look";
 import { turns } from "../../inspection/words";
@@ -65,7 +65,7 @@ export const EFFECTS = command<EffectsOptions>({
   options: [
     ["--in-doubt", "only effects that somebody may have to settle"],
     ["--status <status>", STATUSES.join(", "), oneOf(STATUSES)],
-    ["--limit <n>", "at most so many of a thread (default 200)", whole],
+    ["--limit <n>", "at most so many of a thread (default 200)", atLeastOne],
     ["--cursor <seq>", "continue where the last page stopped", whole],
   ],
   run: async (saver, [thread], { inDoubt = false, status, limit = 200, cursor }) => {

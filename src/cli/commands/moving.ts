@@ -64,7 +64,7 @@ function threadsOf(saver: BaseTurnSaver): AsyncGenerator<ThreadActivity> {
   return paged((last: ThreadActivity | undefined) => store.inspect.activity({ after: last?.threadId, limit: PAGE }), PAGE);
 }
 
-async function countsOf(saver: BaseTurnSaver, threadId: string | undefined): Promise<Counts> {
+async function countsOf(saver: BaseTurnSaver, isCounted: (threadId: string) => boolean = () => true): Promise<Counts> {
   const sum: Counts = { threads: 0, checkpoints: 0, turns: 0, effects: 0 };
   const add = ({ checkpoints, turns, effects }: Omit<Counts, "threads">): void => {
     sum.threads += 1;
@@ -72,7 +72,7 @@ async function countsOf(saver: BaseTurnSaver, threadId: string | undefined): Pro
     sum.turns += turns;
     sum.effects += effects;
   };
-  for await (const thread of threadsOf(saver)) if (threadId === undefined || thread.threadId === threadId) add(thread);
+  for await (const thread of threadsOf(saver)) if (isCounted(thread.threadId)) add(thread);
   return sum;
 }
 
@@ -163,8 +163,10 @@ const MOVE = ownCommand<ChangeOptions & ToOptions>({
       const isPlain =
         internalsOf(from).encrypted && (to === undefined ? target.encryption === undefined : !internalsOf(to).encrypted);
       if (isPlain && !allowPlaintext) throw plaintext(shownPlace(dst));
-      const counts = await countsOf(from, threadId);
       const { refused, published } = await refusedNow(from, to, threadId);
+      const staying = new Set(refused.map((one) => one.threadId));
+      const counts = await countsOf(from, (id) => (threadId === undefined || id === threadId) && !staying.has(id));
+      const [first] = refused;
       const plan = {
         from: internalsOf(from).store.name,
         to: to === undefined ? withoutPassword(dst) : internalsOf(to).store.name,
@@ -174,7 +176,7 @@ const MOVE = ownCommand<ChangeOptions & ToOptions>({
         published,
       };
       // Other threads of the target aren't taken along.
-      const isAlone = to === undefined || (await countsOf(to, undefined)).threads === 0;
+      const isAlone = to === undefined || (await countsOf(to)).threads === 0;
       const which = threadId !== undefined ? [threadId] : isAlone ? [] : ["THREAD"];
       const command = turns(
         "move",
@@ -188,6 +190,8 @@ const MOVE = ownCommand<ChangeOptions & ToOptions>({
       const back = startedAs(PROGRAM, command) + (threadId === undefined && !isAlone ? ", for each thread" : "");
       return await planned(options, {
         plan,
+        isIdle: counts.threads === 0,
+        refused: first !== undefined && counts.threads === 0 ? { code: first.code, message: "No thread can move." } : null,
         planText: (look) =>
           [
             `${countsText(counts)} would move from ${oneLine(plan.from)} to ${oneLine(plan.to)}${newText(plan)}.`,
@@ -414,7 +418,7 @@ const IMPORT = ownCommand<ImportOptions>({
       if (isPlain && !allowPlaintext) throw plaintext(shownPlace(place));
       if (to !== undefined && (await internalsOf(to).store.destination(threadId)).thread?.gone === false)
         throw exists(threadId, place, options);
-      const counts = await countsOf(from, threadId);
+      const counts = await countsOf(from, (id) => id === threadId);
       const plan = {
         threadId,
         from: internalsOf(from).store.name,

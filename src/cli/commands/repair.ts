@@ -265,6 +265,7 @@ export const REUSE = command<ChangeOptions>({
           : ` The moved thread is still in ${oneLine(moved.to)}: ${check}`;
     return planned(options, {
       plan,
+      isIdle: !plan.found,
       planText: () => what,
       act: async () => {
         const reused = await saver.retention.reuseThread(threadId);

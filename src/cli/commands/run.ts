@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { BaseTurnSaver } from "../../base-saver";
-import { TurnsError } from "../../errors";
+import { describe, TurnsError } from "../../errors";
 import type { GraphRunner } from "../../graph-runner";
 import { nodePathOf } from "../../guards/graph-document";
 import { movingRefusal } from "../../inspection/moving";
@@ -16,7 +16,7 @@ import { checkedUndos } from "../../rewind/undos";
 import { lostThreads, type PlannedRecovery, type RecoverReport } from "../../runner/recover";
 import { settledBy, type SettledBy, type ThreadStatus } from "../../runner/thread-status";
 import type { StuckThread } from "../../turns/stuck";
-import { type CommandSpec, command, duration, manyNames, oneOf, whole } from "../command";
+import { atLeastOne, command, type CommandSpec, duration, manyNames, oneOf, whole } from "../command";
 import { DONE, FAILED, Interrupted, messageOf, NEEDS_DECISION, UsageError } from "../exit";
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
@@ -353,17 +353,22 @@ const ANSWER = command<GraphOptions & { value?: string }>({
   },
 });
 
-/** By a thread with one question, by id, or by its beginning. An empty text names nothing. @throws {UsageError} */
+/**
+ * By a thread with one question, by id, or by its beginning. An empty text names nothing.
+ * @throws {UsageError} if it names several
+ * @throws {TurnsError} UNKNOWN_INTERRUPT if none is open: it may have been answered meanwhile
+ */
 function questionNamed(questions: readonly OpenQuestion[], text: string): OpenQuestion {
-  const ofThread = questions.filter(({ threadId }) => threadId === text);
-  const byId = text === "" ? [] : questions.filter(({ id }) => id?.startsWith(text) === true);
-  const [found, ...others] = ofThread.length > 0 ? ofThread : byId;
+  const isNamed = ({ threadId, id }: OpenQuestion): boolean => threadId === text || id?.startsWith(text) === true;
+  if (text === "") throw new UsageError("No open question has an empty id.", "turns inbox lists the questions.");
+  const [found, ...others] = questions.filter(isNamed);
   if (found !== undefined && others.length === 0) return found;
   throw found === undefined
-    ? new UsageError(
-        `No open question has the id ${JSON.stringify(text)}, or is asked on a thread with that id.`,
-        "turns inbox lists the questions.",
-      )
+    ? new TurnsError("UNKNOWN_INTERRUPT", {
+        problem: `No open question has the id ${describe(text)}, or is asked on a thread with that id.`,
+        remedy: "It may have an answer already. Nothing was changed.",
+        data: { threadId: text, waiting: [], unknown: [text] },
+      })
     : new UsageError(
         `${JSON.stringify(text)} names ${others.length + 1} questions.`,
         "turns inbox lists them. Give more characters of the interrupt's id.",
@@ -425,6 +430,7 @@ const RECOVER = command<RecoverCommandOptions>({
       const request = { includeStuck, ...(concurrency !== undefined && { concurrency }), ...(tries !== undefined && { tries }) };
       return planned(options, {
         plan: { threads },
+        isIdle: threads.length === 0 && !watch,
         planText: (look) => recoveryText(threads, look),
         act: async () => {
           const goOn = toCopy(turns("recover", [], ["--graph", graph], "--yes"));
@@ -539,7 +545,7 @@ export const STUCK = command<{ limit?: number; cursor?: string }>({
   summary: "threads that recovery has given up, with why",
   examples: ["turns stuck", "turns stuck --json", "turns recover --include-stuck --graph ./agent.ts#graph --yes"],
   options: [
-    ["--limit <n>", "at most so many (default 50)", whole],
+    ["--limit <n>", "at most so many (default 50)", atLeastOne],
     ["--cursor <thread>", "continue where the last page stopped"],
   ],
   run: async (saver, _, { limit = 50, cursor }) => {

@@ -3,7 +3,7 @@ import { type Answers, answersOf, NO_GRAPH, questionText, type TimedSentence } f
 import { needsPerson, type OpenQuestion, outcomeOf, THREAD_STATES, type ThreadState } from "../../inspection/standing";
 import { reportOf, type ThreadReport } from "../../inspection/status";
 import { threadNamed } from "../../inspection/place";
-import { command, manyOf, oneOf, pastTime, whole } from "../command";
+import { atLeastOne, command, manyOf, oneOf, pastTime } from "../command";
 import { DONE, NEEDS_DECISION } from "../exit";
 import { type Colour, type Column, type Look, moment, moreText, nextText, pairs, table } from "../look";
 import { toCopy } from "../place";
@@ -67,7 +67,7 @@ function overviewText(data: Overview, look: Look): string {
       ["threads", `${count(threads)} with ${plural(data.turns, "turn")} and ${plural(data.effects, "effect")}`],
       [
         "state",
-        `${told || "nothing yet"}${examined < threads ? ` (of ${examined}: those that need somebody, and the newest)` : ""}`,
+        `${told || "nothing yet"}${examined < threads ? ` (of the ${count(examined)} looked into: those that need somebody first; ${toCopy("turns threads --status STATE")} looks into all)` : ""}`,
       ],
     ],
     look,
@@ -105,13 +105,15 @@ export const THREADS = command<ThreadsOptions>({
     ["--since <time>", "only threads with a save since then: 2h, 2026-01-31", pastTime],
     ["--search <text>", "only ids that contain this text"],
     ["--sort <by>", "activity (default), created, turns or id", oneOf(["activity", "created", "turns", "id"])],
-    ["--limit <n>", "at most so many (default 50)", whole],
+    ["--limit <n>", "at most so many (default 50)", atLeastOne],
     ["--cursor <cursor>", "continue where the last page stopped"],
   ],
   run: async (saver, _, { status, idle, ...rest }) => {
     const states = status?.map((name) => (name === "crashed" ? "interrupted" : name));
-    const data = await listThreads(saver, { ...rest, ...(states !== undefined && { states }), idleSince: idle });
-    const none = data.total === 0 ? "No threads yet." : `None of ${plural(data.total, "thread")}.`;
+    const wanted = { ...rest, ...(states !== undefined && { states }), idleSince: idle };
+    const data = await listThreads(saver, { ...wanted, countsMatches: true });
+    const isFiltered = [states, idle, rest.since, rest.search, rest.cursor].some((one) => one !== undefined);
+    const none = isFiltered ? "No such threads." : "No threads yet.";
     const text = (look: Look): string =>
       data.threads.length === 0 ? none : table(data.threads, THREAD_COLUMNS, look) + moreText(data.cursor, look);
     return { data, list: "threads", text };

@@ -7,7 +7,7 @@ import { type Match, search } from "../../inspection/search";
 import { type Blame, blameOf, differenceBetween, stateAt, type StateDifference } from "../../inspection/states";
 import { type Attempt, type AttemptDetails, type EffectLine, logOf, showTurn } from "../../inspection/turns";
 import { drawn } from "../branches";
-import { command, whole } from "../command";
+import { atLeastOne, command, whole } from "../command";
 import { DONE, FAILED, FOUND, UsageError } from "../exit";
 import { type Colour, type Column, type Look, moment, moreText, pairs, table } from "../look";
 import type { Answer } from "../output";
@@ -72,7 +72,7 @@ export const LOG = command<LogOptions>({
     ["--failed", "only attempts that failed"],
     ["--oneline", "a short line for each"],
     ["--graph", "checkpoints instead, with their branches drawn: forks and rewinds"],
-    ["--limit <n>", "at most so many (default 50)", whole],
+    ["--limit <n>", "at most so many (default 50)", atLeastOne],
     ["--cursor <n>", "continue where the last page stopped", whole],
   ],
   run: async (saver, [thread = ""], { task, oneline = false, graph = false, ...rest }) => {
@@ -292,7 +292,7 @@ export const BLAME = command<{ at?: string; limit?: number; cursor?: string }>({
   examples: ["turns blame order-17 messages", "turns blame order-17 total --at 12", "turns blame order-17 messages --json"],
   options: [
     ["--at <place>", "only changes up to there: a turn, a task, a checkpoint (default: the newest)"],
-    ["--limit <n>", "at most so many changes (default 50)", whole],
+    ["--limit <n>", "at most so many changes (default 50)", atLeastOne],
     ["--cursor <id>", "continue where the last page stopped"],
   ],
   run: async (saver, [thread = "", channel = ""], request) => {
@@ -326,7 +326,7 @@ export const GREP = command<GrepOptions>({
     ["--thread <thread>", "only this thread"],
     ["-i, --ignore-case", "upper and lower case count as equal"],
     ["-F, --fixed-strings", "the pattern is a text, not a regular expression"],
-    ["--limit <n>", "at most so many matches (default 100)", whole],
+    ["--limit <n>", "at most so many matches (default 100)", atLeastOne],
   ],
   run: async (saver, [pattern = ""], { thread, ignoreCase, fixedStrings, limit }) => {
     const threadId = thread === undefined ? undefined : await threadNamed(saver, thread);

@@ -1,4 +1,5 @@
 import type { EffectRow } from "../effects";
+import { chunkAddresses } from "../../codec";
 import { textFor } from "../dialect";
 import { type Program, mapped } from "../program";
 import { CHUNK_ROWS, EFFECT_ROWS, REWIND_ROWS, RUN_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
@@ -17,7 +18,7 @@ import { liveWrites, type RawWrites } from "./put-writes";
 import { publicRewind, type RawRewind, rewindOf } from "./rewind-records";
 import { undoneIn } from "./rewinds";
 import { type RawRun, threadIdOf, threadKey, toRuns } from "./thread-rows";
-import { openBody, segmentsOf } from "./values";
+import { openBody, REFERENCE, segmentsOf } from "./values";
 
 /*
  * Answers for people who look into a database: the command line and the viewer. Nothing here runs while a graph runs, so queries
@@ -243,35 +244,45 @@ export function* threadSizes(session: Session, limit: number): Program<ThreadSiz
   });
 }
 
-const BYTES = textFor(
-  ({ texts }) => `SELECT address, octet_length(body) FROM langgraph_chunks WHERE thread = ? AND address IN (${texts("?")})`,
+const PARTS = textFor(
+  ({ holds, texts }) => `SELECT seq, octet_length(body), CASE WHEN ${holds("body", "?3")} THEN 1 ELSE 0 END
+  FROM langgraph_chunks WHERE thread = ?1 AND address IN (${texts("?2")})`,
 );
-const BYTES_OF_LIST = `SELECT coalesce(sum(octet_length(c.body)), 0) FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
+const ELEMENT_ADDRESSES = `SELECT c.address FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk`;
 
-/** A value's own text. What it refers to is shared with others, and counted by none of them. */
+/**
+ * What a channel would take alone: its value with all its parts, and the parts of those. Each part counts once in a channel, and in
+ * every channel that has it.
+ */
 export function* channelSizes(session: Session, head: CheckpointHead): Program<ReadonlyMap<string, StoredSize>> {
   const sizes = new Map<string, StoredSize>();
   const key = yield* threadKey(session, head.threadId);
   if (key === undefined) return sizes;
   for (const [channel, { pointer }] of head.channels) {
     if (pointer === undefined) continue;
-    if (pointer.kind === "inline") sizes.set(channel, { bytes: Buffer.byteLength(pointer.text) });
-    if (pointer.kind === "whole") {
-      const [[, bytes] = ["", 0]] = yield* session.rows<[string, number]>(
-        BYTES(session),
-        key.thread,
-        JSON.stringify([pointer.address]),
-      );
-      sizes.set(channel, { bytes });
-    }
-    if (pointer.kind === "list") {
-      let bytes = 0;
-      for (const { list, from, upto } of yield* segmentsOf(session, key, pointer)) {
-        bytes += (yield* session.rows<[number]>(BYTES_OF_LIST, list, from, upto))[0]?.[0] ?? 0;
+    const addresses = new Set<string>();
+    let bytes = 0;
+    if (pointer.kind === "inline") {
+      bytes = Buffer.byteLength(pointer.text);
+      for (const address of chunkAddresses(pointer.text)) addresses.add(address);
+    } else if (pointer.kind === "whole") addresses.add(pointer.address);
+    else
+      for (const { list, from, upto } of yield* segmentsOf(session, key, pointer))
+        for (const [address] of yield* session.rows<[string]>(ELEMENT_ADDRESSES, list, from, upto)) addresses.add(address);
+    for (let left = [...addresses]; left.length > 0;) {
+      const some = JSON.stringify(left);
+      left = [];
+      const parts = yield* session.rows<[number, number, number]>(PARTS(session), key.thread, some, REFERENCE);
+      for (const [seq, size, refers] of parts) {
+        bytes += size;
+        const row = refers === 1 ? yield* session.get<{ body: string | Uint8Array }>(BODY, seq) : undefined;
+        if (row !== undefined) left.push(...chunkAddresses(openBody(session, head.threadId, row.body)));
       }
-      sizes.set(channel, { bytes, elements: pointer.length });
+      left = left.filter((address) => !addresses.has(address) && addresses.add(address));
     }
+    sizes.set(channel, pointer.kind === "list" ? { bytes, elements: pointer.length } : { bytes });
   }
   return sizes;
 }
@@ -308,6 +319,13 @@ export function* texts(session: Session, { threadId, kind, afterSeq, limit }: Qu
       });
   }
 }
+
+/** The ids of some effects that begin so, over all threads. */
+export function* effectIds(session: Session, beginning: string): Program<string[]> {
+  return (yield* session.rows<[string]>(EFFECT_IDS, beginning, beginning.length)).map(([id]) => id);
+}
+
+const EFFECT_IDS = "SELECT id FROM langgraph_effects WHERE substr(id, 1, CAST(?2 AS INTEGER)) = ?1 ORDER BY id LIMIT 10";
 
 /** How the tables differ from those that the migrations make. */
 export function* schemaDrift(session: Session): Program<Drift[]> {

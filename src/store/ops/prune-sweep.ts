@@ -1,4 +1,4 @@
-import { chunkAddresses, chunkTag } from "../../codec";
+import { chunkAddresses } from "../../codec";
 import { textFor } from "../dialect";
 import { filtered, type Program } from "../program";
 import { type AnyRows, EFFECT_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
@@ -10,7 +10,7 @@ import { ARCHIVE, CHUNKS, ITEMS, LISTS } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { eachRow, IN_PART, partsOf } from "./paging";
 import { outdate, threadKey } from "./thread-rows";
-import { openBody } from "./values";
+import { openBody, REFERENCE } from "./values";
 
 const DELETE_CHUNKS = `DELETE FROM langgraph_chunks WHERE +thread = ? AND seq ${IN_PART}`;
 /** From the end, so that at any time the rest is a shorter list. */
@@ -90,8 +90,6 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
 const PAGE = 1_000;
 /** Rows with their contents take more memory than their numbers. */
 const CONTENTS_PAGE = 100;
-/** Every text with a reference contains this. */
-const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
 /** The tables whose rows lead to values. For checkpoints, only the manifest does, and their metadata may be large. */
 const REFERRING: readonly (readonly [rows: AnyRows, columns: string])[] = [
   [SNAPSHOT_ROWS, "seq, channels"],

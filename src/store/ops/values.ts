@@ -1,5 +1,5 @@
 import { isAscii } from "node:buffer";
-import { chunkAddresses } from "../../codec";
+import { chunkAddresses, chunkTag } from "../../codec";
 import { corrupted } from "../refusals";
 import { textFor } from "../dialect";
 import type { Program } from "../program";
@@ -8,6 +8,9 @@ import type { Session } from "../session";
 import { threadKey } from "./thread-rows";
 import type { Chunk, ListPointer, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
 import { STORED, type ThreadState } from "../thread-state";
+
+/** Every text with a reference contains this. */
+export const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
 
 const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;
 /** A chunk needs no identity: its address is a keyed hash of its contents, and proves them when it is read. */
