@@ -14,6 +14,7 @@ import {
   rewindSentence,
   verdictWords,
 } from "../../src/testing-internal";
+import { ofThread } from "../../src/viewer/addresses";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { makeThread } from "./page-world";
@@ -308,3 +309,26 @@ test.each(["STORE_BUSY", "STORE_UNAVAILABLE", "STORE_CLOSED"] as const)(
     expect(refusalOf(refused)).toBe(refused);
   },
 );
+
+test("S10.3 each id has an address that a browser leaves as it is, and each value of a state is told apart from null", async () => {
+  const saver = openSaver(tempFile());
+  const State = Annotation.Root({ data: Annotation<unknown> });
+  const graph = new StateGraph(State)
+    .addNode("say", () => ({ data: { none: undefined, list: [undefined, null], nan: NaN, nothing: null } }))
+    .addEdge(START, "say")
+    .addEdge("say", END)
+    .compile({ checkpointer: saver });
+  const ids = ["..", ".", "~..", "~~.", "~", "a/b", "/", "\\", "%2e%2e", "?", "#", "a\nb"];
+  for (const id of ids) await saver.attach(graph).invoke({}, { configurable: { thread_id: id, task_id: "only" } });
+  const world = await viewing(saver, {});
+  for (const id of ids) {
+    const { pathname } = new URL(ofThread(id), "http://localhost");
+    expect([id, (await world.get(pathname)).report.threadId]).toEqual([id, id]);
+    expect(await world.get(`${pathname}/state`)).toMatchObject({
+      threadId: id,
+      channels: [{ value: { none: { $undefined: "" }, list: [{ $undefined: "" }, null], nan: { $number: "NaN" }, nothing: null } }],
+    });
+  }
+  await world.close();
+  await (saver.close() as unknown);
+});
