@@ -4,7 +4,8 @@ import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
-import { isAnswered, isAskedAgain } from "../runner/last-run";
+import { answerTo, isAnswered, isAskedAgain } from "../runner/last-run";
+import { askersIn } from "../runner/answers";
 import { isLost } from "../runner/run-nodes";
 import { settledBy } from "../runner/status";
 import type { SettledBy } from "../runner/thread-status";
@@ -114,6 +115,8 @@ export interface Everywhere {
 }
 
 const PAGE = 500;
+/** The earlier attempts of a node that waits are near. */
+const FEW = 64;
 
 /** All effects that somebody may have to settle, over all threads. */
 export async function effectsInDoubt(saver: BaseTurnSaver): Promise<EffectInDoubt[]> {
@@ -220,19 +223,31 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
     turnOf.get(taskId)?.nodeName ?? planned.find(({ nodeTaskId }) => nodeTaskId === taskId)?.name ?? "";
   const failed = special.filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)));
   const hasEnded = new Set(failed.map(([taskId]) => taskId));
+  const again = turns.some(({ attempt = 1 }) => attempt > 1) && special.some(([, channel]) => channel === INTERRUPT);
+  const history = again ? await internals.asked(threadId, run?.sinceSeq ?? 0) : [];
+  const askedAt = new Map<string, string | null>();
+  for (const [nodeTaskId, channel, value] of special) {
+    const newest = turnOf.get(nodeTaskId);
+    if (channel !== INTERRUPT || newest === undefined) continue;
+    for (const id of idsOf(value)) {
+      // A question may have the id of the one before it.
+      const answered = (run && answerTo(run, id)) ?? 0;
+      const first = askersIn(history.filter(({ seq }) => seq > answered)).get(id);
+      askedAt.set(`${nodeTaskId} ${id}`, await timeAsked(saver, newest, first?.seq));
+    }
+  }
   const asked = special
     .filter(([, channel]) => channel === INTERRUPT)
     .flatMap(([nodeTaskId, , value]) =>
       [value].flat(2).map((asked): OpenQuestion => {
         const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
-        const at = turnOf.get(nodeTaskId)?.createdAt ?? null;
         return {
           threadId,
           id: typeof id === "string" ? id : null,
           value: plain(question),
           node: nameOf(nodeTaskId),
           nodeTaskId,
-          askedAt: at,
+          askedAt: askedAt.get(`${nodeTaskId} ${String(id)}`) ?? turnOf.get(nodeTaskId)?.createdAt ?? null,
         };
       }),
     )
@@ -250,6 +265,31 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
   return { questions, failures, next, isUnfinished };
+}
+
+const idsOf = (asked: unknown): string[] => [asked].flat(2).flatMap((one) => (one as { id?: string } | null)?.id ?? []);
+
+/**
+ * When a node task asked a question first. While questions beside it are answered, it runs and asks again.
+ *
+ * @param newest its newest turn
+ * @param first the seq of what it saved first with the question; undefined if that isn't known
+ */
+async function timeAsked(saver: BaseTurnSaver, newest: TurnRow, first = Infinity): Promise<string> {
+  const { threadId = "", nodeTaskId, seq = 0, attempt = 1 } = newest;
+  let askedAt = newest.createdAt;
+  if (attempt === 1 || first > seq) return askedAt;
+  const { store } = internalsOf(saver);
+  const rows = paged(
+    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? seq, limit: FEW }),
+    FEW,
+  );
+  for await (const row of rows) {
+    if (row.nodeTaskId === nodeTaskId && row.status === "interrupted") askedAt = row.createdAt;
+    // The attempt that asked began before.
+    if (row.nodeTaskId === nodeTaskId && row.turnType === "Thought" && (row.seq ?? 0) < first) break;
+  }
+  return askedAt;
 }
 
 /** Whether a node task with an error failed in its newest attempt, too. That one may be running, or have asked a question. */
