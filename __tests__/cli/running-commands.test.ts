@@ -670,7 +670,7 @@ describe("turns log --graph", () => {
     // What was made from a checkpoint that was pruned is no branch beside what came before.
     const pruned = [point("d", "gone", 6), point("c", "gone", 5), point("b", "a", 3), point("a", null, 2)];
     expect(lines({ ...branches, checkpoints: pruned, rewinds: [] })).toEqual([
-      ...["* #6 d", "| * #5 c", "|/", ": what came …", "* #3 b", "* #2 a"],
+      ...["* #6 d", "| * #5 c", "|/", ": what came b…", "* #3 b", "* #2 a"],
     ]);
   });
 });

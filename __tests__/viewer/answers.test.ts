@@ -9,13 +9,13 @@ import {
   type EffectLine,
   listThreads,
   noteOf,
+  ofThread,
   overview,
   refusalOf,
   reportOf,
   rewindSentence,
   verdictWords,
 } from "../../src/testing-internal";
-import { ofThread } from "../../src/viewer/addresses";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { makeThread } from "./page-world";
