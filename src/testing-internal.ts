@@ -121,6 +121,7 @@ export type { Element } from "./values/known";
 export { Memory, type ThreadMemory } from "./values/memory";
 export { weightOf } from "./values/known";
 export { endsOf } from "./values/known";
+export { ofThread } from "./viewer/addresses";
 export { type Branches, branchesOf } from "./inspection/branches";
 export { type Checkup, checkup } from "./inspection/doctor";
 export { differencesOf } from "./inspection/differences";

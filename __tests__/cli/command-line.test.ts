@@ -1009,6 +1009,8 @@ describe("what changes something", () => {
   test("S10.1 a plan that can't be carried out says so: a copy to an id that exists, a rewind that was taken back", async () => {
     const copied = await on1("copy", "finished", "failed", "--dry-run", "--table");
     expect(copied).toMatchObject({ code: 4, stdout: expect.stringContaining('Refused now: Thread "failed" exists already.') });
+    const unknown = await on1("rewind", "finished", "--to", "nowhere", "--table");
+    expect(unknown.stdout).toContain("Removes: not known.\nEffects: not known.\n");
     const [{ id }] = (await parsed(on1("rewinds", "finished"))).rewinds.filter((one: any) => one.status === "taken-back");
     const again = await on1("take-back", id, "--table");
     expect(again).toMatchObject({ code: 4, stdout: expect.stringContaining("Refused now: It was taken back at ") });

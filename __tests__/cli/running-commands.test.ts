@@ -661,8 +661,13 @@ describe("turns log --graph", () => {
   test("S10.1 draws forks, and forks of forks, in lanes that join where they began", () => {
     const point = (checkpointId: string, parentId: string | null, number: number) => ({
       ...{ checkpointId, parentId, number, step: 0, source: "loop", at: "2026-01-01T00:00:00.000Z" },
-      ...{ taskId: "t", nodes: [checkpointId], names: [] },
+      ...{ taskId: "t", nodes: [checkpointId], names: [], parentGone: parentId === "gone" },
     });
+    const look = { width: 14, paint: (_: string, text: string) => text, now: Date.parse("2026-01-01T00:00:00.500Z"), utc: true };
+    const lines = (of: Branches): string[] =>
+      drawn(of, look)
+        .split("\n")
+        .map((line) => line.replace(/ +(#\S+ \S+).*/, " $1"));
     const branches: Branches = {
       threadId: "t",
       checkpoints: [
@@ -676,11 +681,21 @@ describe("turns log --graph", () => {
       rewinds: [{ number: 2.5, id: "r", toTask: "x", at: "2026-01-01T00:00:00.000Z", takenBack: false }],
       cursor: null,
     };
-    const look = { width: 14, paint: (_: string, text: string) => text, now: Date.parse("2026-01-01T00:00:00.500Z"), utc: true };
-    expect(
-      drawn(branches, look)
-        .split("\n")
-        .map((line) => line.replace(/ +(#\S+ \S+).*/, " $1")),
-    ).toEqual(["* #6 f", "| * #5 e", "| | * #4 d", "| |/", "| * #3 c", "| | #2.5 rewo…", "* | #2 b", "|/", "* #1 a"]);
+    expect(lines(branches)).toEqual([
+      "* #6 f",
+      "| * #5 e",
+      "| | * #4 d",
+      "| |/",
+      "| * #3 c",
+      "| | #2.5 rewo…",
+      "* | #2 b",
+      "|/",
+      "* #1 a",
+    ]);
+    // What was made from a checkpoint that was pruned is no branch beside what came before.
+    const pruned = [point("d", "gone", 6), point("c", "gone", 5), point("b", "a", 3), point("a", null, 2)];
+    expect(lines({ ...branches, checkpoints: pruned, rewinds: [] })).toEqual([
+      ...["* #6 d", "| * #5 c", "|/", ": what came b…", "* #3 b", "* #2 a"],
+    ]);
   });
 });

@@ -417,7 +417,7 @@ export const RUNNING_SHAPES = {
         checkpoints: list(
           object({
             ...checkpoint.omit({ inside: true }).shape,
-            parentId: maybe,
+            ...{ parentId: maybe, parentGone: z.boolean() },
             taskId: maybe,
             nodes: list(text),
             names: list(text),

@@ -5,11 +5,13 @@ import { TurnsError } from "langgraph-checkpoint-turns";
 import {
   answersOf,
   checkup,
+  branchesOf,
   differencesOf,
   type EffectLine,
   inbox,
   listThreads,
   noteOf,
+  ofThread,
   overview,
   refusalOf,
   reportOf,
@@ -399,3 +401,136 @@ test.each(["STORE_BUSY", "STORE_UNAVAILABLE", "STORE_CLOSED"] as const)(
     expect(refusalOf(refused)).toBe(refused);
   },
 );
+
+test("S10.1 S10.2 a fork isn't told what ran on the branch that it left, and a prune gives no checkpoint another label", async () => {
+  const saver = openSaver(tempFile());
+  const letter = defineEffect("fork-letter", { run: (_: object) => null, undo: false });
+  const graph = new StateGraph(Annotation.Root({ note: Annotation<string> }))
+    .addNode("plan", () => ({ note: "planned" }))
+    .addNode("work", async () => {
+      await letter({});
+      return { note: "worked" };
+    })
+    .addEdge(START, "plan")
+    .addEdge("plan", "work")
+    .addEdge("work", END)
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  const config = { configurable: { thread_id: "fork", task_id: "only" } };
+  await graph.invoke({ note: "go" }, config);
+  const labels = async () => (await branchesOf(saver, "fork")).checkpoints.map(({ source, nodes }) => nodes.join() || source);
+  for await (const { next, config: at } of graph.getStateHistory(config))
+    if (next[0] === "work") await graph.updateState(at, { note: "edited" });
+  const { did } = await answersOf(saver, await reportOf(saver, "fork"));
+  expect(did.headline).toBe("Finished 1 task, then ran plan");
+  expect(await labels()).toEqual(["update", "work", "plan", "loop", "input"]);
+  await saver.prune({ threadId: "fork", keepLast: 1 });
+  expect(await labels()).toEqual(["update", "loop"]);
+  expect((await branchesOf(saver, "fork")).checkpoints.map(({ parentGone }) => parentGone)).toEqual([false, true]);
+  await (saver.close() as unknown);
+});
+
+test("S10.2 a rewind that was taken back says what it undid, also after a later one removed that again", async () => {
+  const saver = openSaver(tempFile());
+  const pay = defineEffect("back-pay", { run: (_: object) => null, undo: () => undefined });
+  const graph = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+    .addNode("pay", async () => {
+      await pay({});
+      return {};
+    })
+    .addEdge(START, "pay")
+    .addEdge("pay", END)
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  for (const task of ["one", "two"]) await graph.invoke({ n: 1 }, { configurable: { thread_id: "back", task_id: task } });
+  const world = await viewing(saver, {});
+  const undone = async () => (await world.get("/api/threads/back/rewinds")).rewinds.map((rewind: any) => rewind.undone);
+  const { rewindId = "" } = await saver.rewind({ threadId: "back", toTask: "one" });
+  expect(await undone()).toEqual([1]);
+  await saver.rewinds.takeBack(rewindId, { despiteUndone: true });
+  expect(await undone()).toEqual([1]);
+  await saver.rewind({ threadId: "back", toTask: "one" });
+  expect(await undone()).toEqual([1, 1]);
+  await world.close();
+  await (saver.close() as unknown);
+});
+
+test("S10.1 S10.2 a question was asked when its node asked it first, not when one beside it was answered", async () => {
+  const saver = openSaver(tempFile());
+  const ask = (name: string) => () => ({ notes: [`${name} ${String(interrupt(name))}`] });
+  const Notes = Annotation.Root({
+    notes: Annotation<string[]>({ reducer: (old, more) => [...old, ...more], default: () => [] }),
+  });
+  const graph = new StateGraph(Notes)
+    .addNode("a", ask("a"))
+    .addNode("b", ask("b"))
+    .addNode("twice", () => ({ notes: [String(interrupt("first")), String(interrupt("second"))] }))
+    .addEdge(START, "a")
+    .addEdge(START, "b")
+    .addEdge(START, "twice")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  await runner.invoke({ notes: [] }, { threadId: "asks" } as never);
+  const asked = async () => {
+    const { questions } = await reportOf(saver, "asks");
+    return new Map(questions.map(({ value, id, askedAt }) => [value, { id: id ?? "", askedAt }]));
+  };
+  const before = await asked();
+  const answer = (value: string) => new Command({ resume: { [before.get(value)?.id ?? ""]: "yes" } });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  await runner.resume({ threadId: "asks", command: answer("a") } as never);
+  const [first, second] = [before.get("b"), before.get("first")];
+  expect(await asked()).toEqual(
+    new Map([
+      ["b", first],
+      ["first", second],
+    ]),
+  );
+  await runner.resume({ threadId: "asks", command: answer("first") } as never);
+  const after = await asked();
+  expect([...after.keys()]).toEqual(["b", "second"]);
+  expect(after.get("b")).toEqual(first);
+  expect((after.get("second")?.askedAt ?? "") > (second?.askedAt ?? "")).toBe(true);
+  await (saver.close() as unknown);
+});
+
+test("S10.2 an error without a message is told by its name alone", async () => {
+  const saver = openSaver(tempFile());
+  const graph = new StateGraph(Annotation.Root({ n: Annotation<number> }))
+    .addNode("work", () => Promise.reject(new TypeError("")))
+    .addEdge(START, "work")
+    .addEdge("work", END)
+    .compile({ checkpointer: saver });
+  await saver
+    .attach(graph)
+    .invoke({ n: 1 }, { configurable: { thread_id: "quiet", task_id: "only" } })
+    .catch(() => undefined);
+  const { did } = await answersOf(saver, await reportOf(saver, "quiet"));
+  expect(did.text).toMatch(/work failed: TypeError$/);
+  await (saver.close() as unknown);
+});
+
+test("S10.3 each id has an address that a browser leaves as it is, and each value of a state is told apart from null", async () => {
+  const saver = openSaver(tempFile());
+  const State = Annotation.Root({ data: Annotation<unknown> });
+  const graph = new StateGraph(State)
+    .addNode("say", () => ({ data: { none: undefined, list: [undefined, null], nan: NaN, nothing: null } }))
+    .addEdge(START, "say")
+    .addEdge("say", END)
+    .compile({ checkpointer: saver });
+  const ids = ["..", ".", "~..", "~~.", "~", "a/b", "/", "\\", "%2e%2e", "?", "#", "a\nb"];
+  for (const id of ids) await saver.attach(graph).invoke({}, { configurable: { thread_id: id, task_id: "only" } });
+  const world = await viewing(saver, {});
+  for (const id of ids) {
+    const { pathname } = new URL(ofThread(id), "http://localhost");
+    expect([id, (await world.get(pathname)).report.threadId]).toEqual([id, id]);
+    expect(await world.get(`${pathname}/state`)).toMatchObject({
+      threadId: id,
+      channels: [
+        { value: { none: { $undefined: "" }, list: [{ $undefined: "" }, null], nan: { $number: "NaN" }, nothing: null } },
+      ],
+    });
+  }
+  await world.close();
+  await (saver.close() as unknown);
+});

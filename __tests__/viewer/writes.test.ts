@@ -80,6 +80,13 @@ async function until(threadId: string, state: string): Promise<any> {
   }
 }
 
+/** Answers the question that a thread asks. */
+async function answered(threadId: string, value: unknown) {
+  const target = `/api/threads/${encodeURIComponent(threadId)}`;
+  const [question] = (await world.get(target)).report.questions;
+  return world.post(`${target}/answer`, { confirm: threadId, interruptId: question.id, value });
+}
+
 test("S10.2 a question is answered, and the thread runs to its end", async () => {
   await run("asks", "first", 100);
   const { report, answers } = await world.get("/api/threads/asks");
@@ -105,6 +112,14 @@ test("S10.2 an answer to a question that nobody asked is refused, and changes no
   expect((await world.get("/api/threads/asks-2")).report.state).toBe("waiting");
 });
 
+test("S10.2 an answer without the question's id is refused: it would answer all that is open, or another one", async () => {
+  await run("asks-3", "first", 105);
+  const { status, json } = await world.post("/api/threads/asks-3/answer", { confirm: "asks-3", interruptId: null, value: 1 });
+  const { report } = await world.get("/api/threads/asks-3");
+  expect([status, json.error?.code, report.state]).toEqual([409, "UNKNOWN_INTERRUPT", "waiting"]);
+  expect(json.error.message).toContain(report.questions[0].id);
+});
+
 test.each(["__proto__", "first", "a\0b", ""])("S10.2 so is one with an id that no question can have: %j", async (interruptId) => {
   const threadId = `asks-${JSON.stringify(interruptId)}`;
   await run(threadId, "first", 102);
@@ -122,7 +137,7 @@ test.each([
   const threadId = `any-${JSON.stringify(value)}`;
   await run(threadId, "first", 103);
   const target = `/api/threads/${encodeURIComponent(threadId)}`;
-  const { json } = await world.post(`${target}/answer`, { confirm: threadId, interruptId: null, value });
+  const { json } = await answered(threadId, value);
   expect(json.error).toBeUndefined();
   await until(encodeURIComponent(threadId), "finished");
   const { channels } = await world.get(`${target}/state?channel=note`);
@@ -131,7 +146,8 @@ test.each([
 
 test("S10.2 of two answers at the same time one counts, and the other is refused", async () => {
   await run("twice", "first", 104);
-  const send = (value: string) => world.post("/api/threads/twice/answer", { confirm: "twice", interruptId: null, value });
+  const [{ id: interruptId }] = (await world.get("/api/threads/twice")).report.questions;
+  const send = (value: string) => world.post("/api/threads/twice/answer", { confirm: "twice", interruptId, value });
   const sent = await Promise.all([send("one"), send("two")]);
   expect(sent.map(({ status }) => status).sort()).toEqual([200, 409]);
   await until("twice", "finished");
@@ -143,7 +159,7 @@ test("S10.5 what the terminal is told of a run has no sequence that a terminal o
   const threadId = "\u001b]0;title\u0007";
   await run(threadId, "first", 600);
   const target = `/api/threads/${encodeURIComponent(threadId)}`;
-  await world.post(`${target}/answer`, { confirm: threadId, interruptId: null, value: "go" });
+  await answered(threadId, "go");
   await until(encodeURIComponent(threadId), "failed");
   await world.post(`${target}/resume`, { confirm: threadId });
   await until(encodeURIComponent(threadId), "failed");
@@ -152,7 +168,8 @@ test("S10.5 what the terminal is told of a run has no sequence that a terminal o
 
 test("S10.2 an answer returns while the thread runs, and a second one is refused meanwhile", async () => {
   await run("slow", "first", 500);
-  const send = () => world.post("/api/threads/slow/answer", { confirm: "slow", interruptId: null, value: "go" });
+  const [{ id: interruptId }] = (await world.get("/api/threads/slow")).report.questions;
+  const send = () => world.post("/api/threads/slow/answer", { confirm: "slow", interruptId, value: "go" });
   const { status, json } = await send();
   expect([status, json.running]).toEqual([200, true]);
   const { answers } = await until("slow", "running");
@@ -166,8 +183,7 @@ test("S10.2 an answer returns while the thread runs, and a second one is refused
 
 test("S10.2 a failed thread is resumed; what it fails with is an answer", async () => {
   await run("fails", "first", 600);
-  const answer = { confirm: "fails", interruptId: null, value: "go" };
-  await world.post("/api/threads/fails/answer", answer);
+  await answered("fails", "go");
   const { answers } = await until("fails", "failed");
   expect(answers.resume).toMatchObject({ tone: "good", command: "turns resume fails --graph ./agent.ts#graph --yes" });
   const { status, json } = await world.post("/api/threads/fails/resume", { confirm: "fails" });
@@ -185,7 +201,7 @@ test("S10.2 without a graph nothing runs, and the answer says how to start it", 
   await run("alone", "first", 700);
   for (const [what, body] of [
     ["resume", { confirm: "alone" }],
-    ["answer", { confirm: "alone", interruptId: null, value: 1 }],
+    ["answer", { confirm: "alone", interruptId: "0".repeat(32), value: 1 }],
   ] as const) {
     const { status, json } = await withoutGraph.post(`/api/threads/alone/${what}`, body);
     expect([status, json.error.code]).toEqual([409, "NO_GRAPH"]);
@@ -308,7 +324,7 @@ test("S10.2 a rewind is offered to be taken back if and only if that isn't refus
   ]);
   await run("why", "waits", 500).catch(() => undefined);
   release = undefined;
-  const running = world.post(`${target}/answer`, { confirm: "why", interruptId: null, value: "go" });
+  const running = answered("why", "go");
   while (release === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
   expect((await refused()).at(-1)).toMatch(/^Process \d+ on .* is running the thread\.$/);
   (release as () => void)();

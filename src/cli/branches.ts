@@ -16,7 +16,17 @@ export function drawn({ checkpoints, rewinds }: Branches, look: Look): string {
       lines.push([lanes.map(() => "|").join(" "), rewindText(next, look)]);
       waiting.shift();
     }
-    const [at = lanes.length, ...joining] = lanes.flatMap((id, lane) => (id === point.checkpointId ? [lane] : []));
+    draw(point.checkpointId, "*", pointText(point, look), point.parentId);
+    // Whether the next one is an ancestor, nobody knows any more. Those with the same parent belong together.
+    const { parentId, parentGone } = point;
+    if (parentGone && parentId !== null && checkpoints.findLast((one) => one.parentId === parentId) === point)
+      draw(parentId, ":", look.paint("dim", "what came before isn't kept"), null);
+  }
+  for (const rewind of waiting) lines.push([lanes.map(() => "|").join(" "), rewindText(rewind, look)]);
+  return lines.map(([graph, text]) => fitted(graph, text, look)).join("\n");
+
+  function draw(id: string, mark: string, text: string, parentId: string | null): void {
+    const [at = lanes.length, ...joining] = lanes.flatMap((next, lane) => (next === id ? [lane] : []));
     for (const lane of joining.reverse()) {
       lines.push([
         lanes
@@ -27,13 +37,11 @@ export function drawn({ checkpoints, rewinds }: Branches, look: Look): string {
       ]);
       lanes.splice(lane, 1);
     }
-    if (at === lanes.length) lanes.push(point.checkpointId);
-    lines.push([lanes.map((_, lane) => (lane === at ? "*" : "|")).join(" "), pointText(point, look)]);
-    if (point.parentId === null) lanes.splice(at, 1);
-    else lanes[at] = point.parentId;
+    if (at === lanes.length) lanes.push(id);
+    lines.push([lanes.map((_, lane) => (lane === at ? mark : "|")).join(" "), text]);
+    if (parentId === null) lanes.splice(at, 1);
+    else lanes[at] = parentId;
   }
-  for (const rewind of waiting) lines.push([lanes.map(() => "|").join(" "), rewindText(rewind, look)]);
-  return lines.map(([graph, text]) => fitted(graph, text, look)).join("\n");
 }
 
 function pointText({ checkpointId, number, source, nodes, names, taskId, at }: BranchPoint, look: Look): string {

@@ -1,11 +1,12 @@
 import type { BaseTurnSaver } from "../base-saver";
 import { type Effect, toPublicEffect } from "../effects/types";
 import { internalsOf } from "../internals";
+import { lastRunOf } from "../runner/last-run";
 import { isAlive } from "../turns/process-identity";
 import { movingText } from "./moving";
 import { needsPerson, outcomeOf } from "./standing";
 import { rescuedText, type RewindPreview, type ThreadReport } from "./status";
-import { countedNodes, firstLine, inBrief, listed, nodeName, once, plural, times, turns } from "./words";
+import { countedNodes, errorText, firstLine, inBrief, listed, nodeName, once, plural, times, turns } from "./words";
 
 /** One of the four answers, in words. */
 interface Sentence {
@@ -66,7 +67,13 @@ export async function answersOf(
   const { store } = internalsOf(saver);
   const task = (await store.listTasks(threadId)).find((row) => row.taskId === taskId);
   const rows = task === undefined ? [] : await store.listEffects({ threadId, afterSeq: task.seq - 1, limit: MOST_EFFECTS });
-  const effects = rows.map((row) => toPublicEffect(row)).filter((effect) => effect.taskId === taskId);
+  // What a fork or an edit left behind was called on another branch. Without the run's input nobody knows where its branch begins.
+  const run = await lastRunOf(saver, threadId);
+  const branch = run?.inputId === undefined ? undefined : new Set(run.branch);
+  const effects = rows
+    .filter(({ anchor }) => branch === undefined || anchor === undefined || branch.has(anchor))
+    .map((row) => toPublicEffect(row))
+    .filter((effect) => effect.taskId === taskId);
   const open = new Set((await saver.turns.inFlight(threadId)).map(({ nodeTaskId }) => nodeTaskId));
   const last = report.inFlight.reduce((newest, { since }) => (since > newest ? since : newest), "");
   // A run that began later is of somebody else: a move, or a rewind.
@@ -124,7 +131,7 @@ function didSentence({ state, finished: isFinished, did, taskId }: ThreadReport,
   const of = taskId === null ? "" : ` of ${taskId}`;
   const text = [
     told !== null && `Last: ${nodeName(told.node)}${of}, ${OUTCOMES[told.status] ?? told.status} ${told.at}.`,
-    failure !== undefined && firstLine(`${nodeName(failure.node)} failed: ${failure.error.name}: ${failure.error.message}`, 240),
+    failure !== undefined && firstLine(`${nodeName(failure.node)} failed: ${errorText(failure.error)}`, 240),
   ];
   return { headline, text: joined(text), command: null, tone: failed.length > 0 ? "attention" : "plain" };
 }

@@ -3,14 +3,16 @@ import { internalsOf } from "../internals";
 import type { TurnRow } from "../store/store";
 import type { Task } from "../turns/turns";
 import { type CheckpointLine, lineOf } from "./checkpoint-line";
-import { headsOf, numberOf, paged } from "./place";
+import { headsOf, headWithId, numberOf, paged } from "./place";
 
 /** A checkpoint of the outermost graph, with the one that it was made from. */
 export interface BranchPoint extends Omit<CheckpointLine, "inside"> {
   /** Null for the first one; another thread's checkpoint if the thread is a copy. */
   parentId: string | null;
+  /** Whether its parent isn't kept on this thread: it was pruned, or is another thread's. */
+  parentGone: boolean;
   taskId: string | null;
-  /** The nodes that ran between its parent and it. */
+  /** The nodes whose step it ends, as far as their turns are kept. An update has none: nodes that ran from its parent led elsewhere. */
   nodes: readonly string[];
   /** The names it was given. */
   names: readonly string[];
@@ -60,11 +62,16 @@ export async function branchesOf(
     checkpoints.push({
       ...line,
       parentId: head.parentId ?? null,
+      parentGone: false,
       taskId: taskAt(tasks, head.position)?.taskId ?? null,
       nodes: [],
       names: names.filter(({ checkpointId }) => checkpointId === head.checkpointId).map(({ name }) => name),
     });
   }
+  const ids = new Set(checkpoints.map(({ checkpointId }) => checkpointId));
+  for (const point of checkpoints)
+    if (point.parentId !== null && !ids.has(point.parentId))
+      point.parentGone = (await headWithId(saver, threadId, point.parentId, "")) === undefined;
   const oldest = checkpoints.at(-1)?.number ?? 0;
   const isShown = (number: number): boolean => number < before && (!hasMore || number > oldest);
   const rewinds = (await saver.rewinds.list(threadId))
@@ -106,7 +113,7 @@ async function addNodes(
     const number = numberOf(seq);
     if (number < oldest) return;
     if (turnType !== "Action" || ns !== "") continue;
-    const child = childrenOf.get(checkpointId)?.find((point) => point.number > number);
+    const child = childrenOf.get(checkpointId)?.find((point) => point.number > number && point.source === "loop");
     if (child !== undefined && !child.nodes.includes(nodeName)) child.nodes.unshift(nodeName);
   }
 }

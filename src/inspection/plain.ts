@@ -10,8 +10,9 @@ export function plain(value: unknown, depth = 0): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : { $number: String(value) };
   if (typeof value === "bigint") return { $bigint: String(value) };
-  if (typeof value !== "object")
-    return value === undefined ? null : { [`$${typeof value}`]: typeof value === "symbol" ? value.toString() : "" };
+  // By itself it says that there is no value.
+  if (value === undefined && depth === 0) return null;
+  if (typeof value !== "object") return { [`$${typeof value}`]: typeof value === "symbol" ? value.toString() : "" };
   if (depth >= DEEPEST) return { $cut: "depth" };
   if (Array.isArray(value)) return Array.from(value, (item) => plain(item, depth + 1));
   return known(value, depth) ?? plainRecord(value, depth);

@@ -5,7 +5,7 @@ import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
 import { askersIn } from "../runner/answers";
-import { isAnswered, isAskedAgain } from "../runner/last-run";
+import { answerTo, isAnswered, isAskedAgain } from "../runner/last-run";
 import { isLost } from "../runner/run-nodes";
 import { settledBy, type SettledBy } from "../runner/thread-status";
 import { lostIn } from "../store/salvage";
@@ -121,6 +121,8 @@ export interface Everywhere {
 }
 
 const PAGE = 500;
+/** The earlier attempts of a node that waits are near. */
+const FEW = 64;
 
 /** All effects that somebody may have to settle, over all threads. */
 export async function effectsInDoubt(saver: BaseTurnSaver): Promise<EffectInDoubt[]> {
@@ -223,7 +225,8 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const done = new Set(results.map(({ nodeTaskId }) => nodeTaskId));
   const special = pendingWrites.filter(([taskId, channel]) => (channel === INTERRUPT || channel === ERROR) && !done.has(taskId));
   const run = special.some(([, channel]) => channel === INTERRUPT) ? await store.lastRun(threadId) : undefined;
-  const askers = askersIn(run === undefined ? [] : await internals.asked(threadId, run.sinceSeq));
+  const history = run === undefined ? [] : await internals.asked(threadId, run.sinceSeq);
+  const askers = askersIn(history);
   const ids = [...special.map(([taskId]) => taskId), ...Array.from(askers.values(), ({ nodeTaskId }) => nodeTaskId)];
   const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(ids)]);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
@@ -232,12 +235,22 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
     turnOf.get(taskId)?.nodeName ?? planned.find(({ nodeTaskId }) => nodeTaskId === taskId)?.name ?? "";
   const failed = special.filter(([taskId, channel]) => channel === ERROR && hasFailed(turnOf.get(taskId)));
   const hasEnded = new Set(failed.map(([taskId]) => taskId));
+  const askedAt = new Map<string, string | null>();
+  for (const [nodeTaskId, channel, value] of special) {
+    const newest = turnOf.get(nodeTaskId);
+    if (channel !== INTERRUPT || newest === undefined) continue;
+    for (const id of idsOf(value)) {
+      // A question may have the id of the one before it.
+      const answered = (run && answerTo(run, id)) ?? 0;
+      const first = askersIn(history.filter(({ seq }) => seq > answered)).get(id);
+      askedAt.set(`${nodeTaskId} ${id}`, await timeAsked(saver, newest, first?.seq));
+    }
+  }
   const asked = special
     .filter(([, channel]) => channel === INTERRUPT)
     .flatMap(([nodeTaskId, , value]) =>
       [value].flat(2).map((asked): OpenQuestion => {
         const { id, value: question } = (asked ?? {}) as { id?: unknown; value?: unknown };
-        const at = turnOf.get(nodeTaskId)?.createdAt ?? null;
         const asker = typeof id === "string" ? turnOf.get(askers.get(id)?.nodeTaskId ?? "") : undefined;
         return {
           threadId,
@@ -245,7 +258,7 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
           value: plain(question),
           node: asker === undefined ? nameOf(nodeTaskId) : nodePathOf(asker.nodeNs ?? ""),
           nodeTaskId,
-          askedAt: at,
+          askedAt: askedAt.get(`${nodeTaskId} ${String(id)}`) ?? turnOf.get(nodeTaskId)?.createdAt ?? null,
         };
       }),
     )
@@ -263,6 +276,31 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const next = [...new Set(planned.filter(({ nodeTaskId }) => !done.has(nodeTaskId)).map(({ name }) => name))];
   const isUnfinished = metadata?.source === "input" || planned.length > 0 || results.length > 0;
   return { questions, failures, next, isUnfinished };
+}
+
+const idsOf = (asked: unknown): string[] => [asked].flat(2).flatMap((one) => (one as { id?: string } | null)?.id ?? []);
+
+/**
+ * When a node task asked a question first. While questions beside it are answered, it runs and asks again.
+ *
+ * @param newest its newest turn
+ * @param first the seq of what it saved first with the question; undefined if that isn't known
+ */
+async function timeAsked(saver: BaseTurnSaver, newest: TurnRow, first = Infinity): Promise<string> {
+  const { threadId = "", nodeTaskId, seq = 0, attempt = 1 } = newest;
+  let askedAt = newest.createdAt;
+  if (attempt === 1 || first > seq) return askedAt;
+  const { store } = internalsOf(saver);
+  const rows = paged(
+    (last: TurnRow | undefined) => store.inspect.turnsBefore({ threadId, beforeSeq: last?.seq ?? seq, limit: FEW }),
+    FEW,
+  );
+  for await (const row of rows) {
+    if (row.nodeTaskId === nodeTaskId && row.status === "interrupted") askedAt = row.createdAt;
+    // The attempt that asked began before.
+    if (row.nodeTaskId === nodeTaskId && row.turnType === "Thought" && (row.seq ?? 0) < first) break;
+  }
+  return askedAt;
 }
 
 /** Whether a node task with an error failed in its newest attempt, too. That one may be running, or have asked a question. */

@@ -34,6 +34,7 @@ export interface ResumeVerdict {
 export interface RewindPreview {
   toTask: string;
   tasks: readonly string[];
+  /** Null if that isn't known; then the effects aren't known either. */
   removed: RewindCounts | null;
   /** Newest first: the order in which they are undone. */
   effects: readonly Pick<EffectSummary, "id" | "name" | "label" | "nodeName" | "status" | "verdict">[];

@@ -21,6 +21,11 @@ export function listed(items: readonly string[], most = 4): string {
   return shown.length < 2 ? last : `${shown.slice(0, -1).join(", ")} and ${last}`;
 }
 
+/** `Error: card declined`; the name alone if there is no message. */
+export function errorText({ name, message }: { name: string; message: string }): string {
+  return message === "" ? name : `${name}: ${message}`;
+}
+
 /** Each text once, in order. */
 export function once(items: readonly string[]): string[] {
   return [...new Set(items)];

@@ -11,12 +11,21 @@ const queried = (path: string, given: Readonly<Record<string, string | number | 
   return text === "" ? path : `${path}?${text}`;
 };
 
+/**
+ * A text as a part of a path. Browsers and URLs take `.` and `..` for steps, encoded or not, so these get a `~` in front; so do
+ * texts that would be taken for one that has it.
+ */
+export const inPath = (text: string): string => encodeURIComponent(text.replace(/^~*\.{1,2}$/, "~$&"));
+
+/** What {@link inPath} was given. @throws {URIError} */
+export const fromPath = (part: string): string => decodeURIComponent(part).replace(/^~(?=~*\.{1,2}$)/, "");
+
 /** The address of something about a thread. */
 export const ofThread = (thread: string, what = "", given: Record<string, string | number | undefined> = {}): string =>
-  queried(`/api/threads/${encodeURIComponent(thread)}${what === "" ? "" : `/${what}`}`, given);
+  queried(`/api/threads/${inPath(thread)}${what === "" ? "" : `/${what}`}`, given);
 
 /** The address of a turn, by its number or id. */
-export const ofTurn = (thread: string, turn: string): string => ofThread(thread, `turns/${encodeURIComponent(turn)}`);
+export const ofTurn = (thread: string, turn: string): string => ofThread(thread, `turns/${inPath(turn)}`);
 
 /** The address of the list of threads. */
 export const listAddress = (

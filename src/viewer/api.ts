@@ -318,7 +318,7 @@ export type ResumeRequest = Confirmed;
 
 /** `POST /api/threads/:id/answer`. Needs `--graph`. */
 export interface AnswerRequest extends Confirmed {
-  /** The id of the question; null if the thread has only one. */
+  /** The id of the question; null for the only open one if it has none: an older LangGraph gave it no id. */
   interruptId: string | null;
   /** Any JSON. */
   value: unknown;

@@ -5,7 +5,7 @@ import { takeBackCommand } from "../inspection/rewinds";
 import { rewindRefusal } from "../inspection/refusal";
 import { standingOf } from "../inspection/standing";
 import { previewRewind, rewinderWithoutGraph } from "../inspection/status";
-import { firstLine, plural } from "../inspection/words";
+import { errorText, firstLine, listed, plural } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { questionIds } from "../runner/last-run";
 import { isId } from "../system";
@@ -73,12 +73,18 @@ async function answer(context: Context, { id = "" }: Readonly<Record<string, str
   const { confirm: typed, interruptId, value } = checked(answerSchema, body);
   refuseUnconfirmed(typed, id);
   const { Command } = await import("@langchain/langgraph");
-  // LangGraph would take null for no answer, and an object whose key is no question's id for the answer itself.
   const { questions } = await standingOf(context.saver, id, { doubts: new Map() });
-  const to = interruptId ?? (questions.length === 1 ? (questions[0]?.id ?? null) : null);
-  const command = new Command({ resume: to === null ? value : { [to]: value } });
-  if (to !== null && questionIds({ resume: command.resume }) === undefined)
-    throw new HttpError(409, "UNKNOWN_INTERRUPT", `No question can have the id ${describe(to)}. Nothing was changed.`);
+  // Without an id LangGraph answers all that is open.
+  if (interruptId === null && (questions.length !== 1 || questions[0]?.id !== null))
+    throw new HttpError(
+      409,
+      "UNKNOWN_INTERRUPT",
+      `The thread has no open question without an id. Those that are open: ${listed(questions.map((one) => one.id ?? "one without an id")) || "none"}. Nothing was changed.`,
+    );
+  const command = new Command({ resume: interruptId === null ? value : { [interruptId]: value } });
+  // LangGraph would take an object whose key is no question's id for the answer itself.
+  if (interruptId !== null && questionIds({ resume: command.resume }) === undefined)
+    throw new HttpError(409, "UNKNOWN_INTERRUPT", `No question can have the id ${describe(interruptId)}. Nothing was changed.`);
   return started(context, id, (runner) => runner.resume({ threadId: id, command } as never));
 }
 
@@ -128,7 +134,7 @@ async function started(
   }
   if (!isOver) void running.then(() => failure !== undefined && report(`thread ${describe(threadId)}: the run failed`, failure));
   // What a node threw is saved on the thread.
-  const end = failure === undefined ? "It ran to its end." : firstLine(`It ran and failed: ${failure.name}: ${failure.message}`);
+  const end = failure === undefined ? "It ran to its end." : firstLine(`It ran and failed: ${errorText(failure)}`);
   return { format: FORMAT, headline: isOver ? end : "Resumed.", command: null, running: !isOver };
 }
 

@@ -32,6 +32,7 @@ import { firstLine, inBrief, listed, plural, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { isId } from "../system";
 import { pregelOf } from "../turns/attached-graph";
+import { inPath } from "./addresses";
 import type * as Api from "./api";
 import { HttpError } from "./failures";
 
@@ -136,7 +137,7 @@ function limitsOf(query: URLSearchParams): Limits {
 /** An address on this server. */
 function addressOf(threadId: string, what: string, query: Readonly<Record<string, string | undefined>>): string {
   const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return `/api/threads/${encodeURIComponent(threadId)}/${what}?${new URLSearchParams([...given, ["whole", "1"]]).toString()}`;
+  return `/api/threads/${inPath(threadId)}/${what}?${new URLSearchParams([...given, ["whole", "1"]]).toString()}`;
 }
 
 async function serverAnswer({ saver, graph, write, theme, program, version, isFile }: Context): Promise<Api.Server> {
@@ -317,7 +318,7 @@ async function turnAnswer(context: Context, asked: Asked): Promise<Api.TurnAnswe
   const { turn = "" } = asked.params;
   const details = await showTurn(saver, threadId, turn);
   const limits = limitsOf(asked.query);
-  const whole = addressOf(threadId, `turns/${encodeURIComponent(turn)}`, {});
+  const whole = addressOf(threadId, `turns/${inPath(turn)}`, {});
   const shown = (value: unknown): Shown | null => (value === null ? null : shownOf(value, whole, limits));
   const effects: Api.ShownEffect[] = [];
   for (const { id } of details.effects) effects.push(shownEffect(await effectInFull(saver, id), whole, limits));

@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 import type { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
-import { firstAddresses } from "./addresses";
+import { firstAddresses, fromPath } from "./addresses";
 import { CHANGES } from "./changes";
 import { failureOf, HttpError } from "./failures";
 import { Cursors, tellLive } from "./live";
@@ -247,7 +247,7 @@ function matched(pattern: string, pathname: string): Record<string, string> | un
   if (!wanted.every((part, at) => part.startsWith(":") || part === given[at])) return undefined;
   try {
     const named = wanted.flatMap((part, at) =>
-      part.startsWith(":") ? [[part.slice(1), decodeURIComponent(given[at] ?? "")] as const] : [],
+      part.startsWith(":") ? [[part.slice(1), fromPath(given[at] ?? "")] as const] : [],
     );
     return Object.fromEntries(named);
   } catch {

@@ -204,7 +204,10 @@ const REWIND = command<RewindOptions>({
         ({ title, nodeName, verdict }) =>
           `  ${oneLine(`${title} of ${nodeName}`)}  ${look.paint("dim", verdictWords(verdict, graph !== undefined))}`,
       );
-      const none = continued?.reason === undefined ? "Effects: none." : "Effects behind its place are undone first.";
+      const none =
+        continued?.reason !== undefined
+          ? "Effects behind its place are undone first."
+          : `Effects: ${plan.removed === null ? "not known" : "none"}.`;
       const told = undos.length === 0 ? [none] : ["Effects, in the order in which they are undone:", ...undos];
       return [
         continued === undefined

@@ -23,7 +23,7 @@ import { interruptible } from "../interrupt";
 import { type Column, type Look, moreText, pairs, table } from "../look";
 import { toCopy } from "../place";
 import { startProgress } from "../progress";
-import { nodeName, turns } from "../../inspection/words";
+import { errorText, nodeName, turns } from "../../inspection/words";
 import { ago, brief, oneLine, plural, safe } from "../text";
 import { CHANGE, type ChangeOptions, planned } from "./changes";
 
@@ -301,7 +301,7 @@ function reportText({ threadId, state, ran, questions, failures }: RunReport, lo
     `Answer: ${answerCommand(id ?? threadId, graph)}`,
   ]);
   const failed = failures.map(({ node, error }) =>
-    look.paint("red", oneLine(`${node === "" ? "It" : node} failed: ${error.name}: ${error.message}`)),
+    look.paint("red", oneLine(`${node === "" ? "It" : node} failed: ${errorText(error)}`)),
   );
   const command = failures.length > 0 ? turns("log", [threadId], "--failed") : turns("state", [threadId]);
   const next = questions.length > 0 ? [] : [`Next: ${toCopy(command)}`];

@@ -17,6 +17,7 @@ import { movedToOf } from "../moves";
 import { liveWrites, type RawWrites } from "./put-writes";
 import { publicRewind, type RawRewind, rewindOf } from "./rewind-records";
 import { undoneIn } from "./rewinds";
+import { archivedRow } from "./row-references";
 import { type RawRun, threadIdOf, threadKey, toRuns } from "./thread-rows";
 import { openBody, REFERENCE, segmentsOf } from "./values";
 
@@ -87,10 +88,31 @@ export function* unfinishedRewinds(session: Session): Program<RewindRow[]> {
   return rows.map((row) => publicRewind(REWIND_ROWS.parse(session.sealing, row.thread_id, row)));
 }
 
-/** What taking a rewind back meets. @throws {TurnsError} REWIND_NOT_FOUND */
+/** What taking a rewind back meets, or has met. @throws {TurnsError} REWIND_NOT_FOUND */
 export function* rewindToTakeBack(session: Session, rewindId: string): Program<{ rewind: RewindRow; undone: number }> {
   const rewind = publicRewind(yield* rewindOf(session, rewindId));
-  return { rewind, undone: (yield* undoneIn(session, rewindId)).length };
+  const { takenBackAt } = rewind;
+  const undone =
+    takenBackAt === undefined ? yield* undoneIn(session, rewindId) : yield* undoneUntil(session, rewind, takenBackAt);
+  return { rewind, undone: undone.length };
+}
+
+const UNDONE = "SELECT seq, undone_at FROM langgraph_effects WHERE thread = ?1 AND seq > ?2 AND undo_status = 'done'";
+const UNDONE_ARCHIVED =
+  "SELECT row FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_effects' AND change = 'deleted'";
+
+/** The undone effects that a take-back restored. They are on the thread, or in the archive of a later rewind. */
+function* undoneUntil(
+  session: Session,
+  { threadId, targetSeq, seq: end }: RewindRow,
+  at: string,
+): Program<Pick<RawEffect, "seq" | "undone_at">[]> {
+  const key = yield* threadKey(session, threadId);
+  const rows = key === undefined ? [] : yield* session.all<Pick<RawEffect, "seq" | "undone_at">>(UNDONE, key.thread, targetSeq);
+  const archived = (yield* session.rows<[string]>(UNDONE_ARCHIVED, threadId))
+    .map(([row]) => archivedRow(row) as RawEffect)
+    .filter(({ undo_status: undo }) => undo === "done");
+  return [...rows, ...archived].filter((row) => row.seq > targetSeq && row.seq < end && (row.undone_at ?? "") <= at);
 }
 
 const OPEN_EFFECTS = EFFECT_ROWS.select(

@@ -116,7 +116,7 @@ function Plan({ plan, start }: { plan: RewindPlan; start: string | null }): VNod
           </p>
         )}
         <h4>Undone, in this order</h4>
-        <Undos effects={plan.effects} />
+        {plan.removed === null ? <p class="dim">Not known.</p> : <Undos effects={plan.effects} />}
         <Command of={plan.command} />
         {mayWrite() && plan.refused === null && (
           <button type="button" class="action" onClick={() => open(() => <RewindDialog plan={plan} start={start} />)}>
