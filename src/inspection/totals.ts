@@ -2,8 +2,8 @@ import type { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { TableSize, ThreadSize } from "../store/inspection";
-import { addedTokens, noTokens } from "../report/progress";
 import type { TokenCounts } from "../store/store";
+import { totalOf } from "../turns/tokens";
 import type { Turn } from "../turns/turn";
 import { checkpointNamed, paged } from "./place";
 
@@ -98,13 +98,13 @@ export async function tokenTotals(
   { threadIds, prices }: { threadIds?: readonly string[] | undefined; prices?: Prices | undefined } = {},
 ): Promise<TokenTotals> {
   const sums = new Map<string, TokenCounts>();
-  let rewound = noTokens();
+  let rewound = totalOf([]);
   const damaged: { threadId: string; code: string; message: string }[] = [];
   for await (const threadId of threadIds ?? idsOf(saver)) {
     try {
       const found = await tokensOf(saver, threadId, by);
       for (const [of, counts] of found.counts) addTo(sums, of, counts);
-      rewound = addedTokens(rewound, found.rewound);
+      rewound = totalOf([rewound, found.rewound]);
     } catch (error) {
       if (threadIds !== undefined || !TurnsError.is(error, "CHECKPOINT_CORRUPTED")) throw error;
       damaged.push({ threadId, code: error.code, message: error.message });
@@ -128,7 +128,7 @@ interface TokensOfThread {
 }
 
 function addTo(sums: Map<string, TokenCounts>, of: string, counts: TokenCounts): void {
-  sums.set(of, addedTokens(sums.get(of) ?? noTokens(), counts));
+  sums.set(of, totalOf([sums.get(of) ?? totalOf([]), counts]));
 }
 
 /** Of one thread, read whole before it's added: a damaged one counts for nothing. */
@@ -141,7 +141,7 @@ async function tokensOf(saver: BaseTurnSaver, threadId: string, by: TokensBy): P
     );
     for await (const { turnType, createdAt, tokens } of turns)
       if (turnType === "Thought" && tokens.input + tokens.output > 0) addTo(days, createdAt.toISOString().slice(0, 10), tokens);
-    return { counts: days, rewound: noTokens() };
+    return { counts: days, rewound: totalOf([]) };
   }
   const { total, byNode, byTask, rewound } = await saver.turns.tokenUsage(threadId);
   const found = {

@@ -157,7 +157,7 @@ function grouped(rows: readonly TokenRow[], nameOf: (row: TokenRow) => string): 
   return [...groups];
 }
 
-function totalOf(counts: readonly TokenCounts[]): Tokens {
+export function totalOf(counts: readonly TokenCounts[]): Tokens {
   const sum = { input: 0, output: 0, cached: 0, reasoning: 0 };
   for (const { input, output, cached, reasoning } of counts) {
     sum.input += input;
