@@ -873,14 +873,14 @@ describe("attempts that were given up", () => {
         await effect(
           "slow",
           async () => {
-            await pause(120);
+            await pause(600);
             deeds.do("slow");
             return "slow";
           },
           { input: 1 },
         ),
       ];
-      if (attempt === 1) await pause(60);
+      if (attempt === 1) await pause(300);
       const next = effect("next", () => {
         deeds.do("next");
         return "next";
@@ -889,10 +889,10 @@ describe("attempts that were given up", () => {
       return { log: [...log, await next] };
     };
     const saver = open(fresh());
-    const graph = attached(saver, line({ a }, { a: { timeout: 80, retryPolicy } }));
+    const graph = attached(saver, line({ a }, { a: { timeout: 400, retryPolicy } }));
     const { log } = await graph.invoke(empty, thread());
     expect(log).toEqual(["slow", "next"]);
-    await pause(200);
+    await pause(1_000);
     expect(deeds.lines()).toEqual(["slow", "next"]);
     expect(zombie).toMatchObject([{ code: "EFFECT_OUTSIDE_NODE" }]);
   });
