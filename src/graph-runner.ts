@@ -87,8 +87,9 @@ export class GraphRunner<G extends RunnableGraph> {
    *   node that the graph doesn't have, or if a runner of this graph has other gates or labels
    */
   constructor(graph: G, options: GraphRunnerOptions = {}) {
-    this.#options = checkedRunnerOptions(options);
+    // First, since a saver in the graph's place makes the graph the options.
     this.#pregel = pregelOf(graph);
+    this.#options = checkedRunnerOptions(options);
     this.saver = saverOf(this.#pregel);
     refuseUnknownNodes(this.#pregel, Object.keys(this.#options.nodes));
     this.graph = attachShared(this.#pregel, attachOptionsOf(this.#options), (settings) => this.saver.attach(graph, settings));

@@ -292,6 +292,8 @@ describe("a graph that --graph names", () => {
         why: expect.stringMatching(/^EFFECT_IN_DOUBT: it isn't known whether effect "cli-post"/),
       },
     ]);
+    const shown = await turns(place, "recover", ...withGraph("posts"), "--table");
+    expect(shown.stdout).toMatch(/\n\nNothing to do: all of them are skipped\.\n*$/);
     const { attempts } = JSON.parse((await turns(place, "log", "posting")).stdout) as TurnLogPage;
     expect(attempts.map(({ node, attempt }) => [node, attempt])).toEqual([
       ["charge", 1],

@@ -66,6 +66,7 @@ describe("runner: construction", () => {
       /^Option "onUnfinished" is "maybe"\. Pass "refuse", "finish" or "abandon"\.$/,
     );
     expect(() => new GraphRunner(graph, { undo: {} } as object)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+    expect(() => new GraphRunner(saver as never, graph as never)).toThrow(/^The graph is .*TurnSaver.*, not a compiled one\./);
     saver.close();
   });
 });

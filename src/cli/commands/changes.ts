@@ -49,18 +49,20 @@ interface Plan {
   refused?: Refusal | null | undefined;
   /** Whether there is nothing that it would do. */
   isIdle?: boolean;
+  /** The last line, if `--yes` would do nothing either and somebody has to look at the plan. */
+  hint?: string | undefined;
 }
 
 /** Shows the plan, or carries it out. */
 export async function planned(
   { yes = false, dryRun = false }: ChangeOptions,
-  { plan, planText, act, refused = null, isIdle = false }: Plan,
+  { plan, planText, act, refused = null, isIdle = false, hint: given }: Plan,
 ): Promise<Answer> {
   if (yes && !dryRun) {
     const { report, text, exit = DONE } = await act();
     return { data: { done: true, plan, report, refused: null }, text, exit };
   }
-  const hint = isIdle ? "Nothing to do." : `Nothing was changed.${dryRun ? "" : " Add --yes to do it."}`;
+  const hint = given ?? (isIdle ? "Nothing to do." : `Nothing was changed.${dryRun ? "" : " Add --yes to do it."}`);
   const text = (look: Look): string =>
     `${planText(look)}\n\n${refused === null ? look.paint("dim", hint) : look.paint("red", `Refused now: ${oneLine(withCommands(refused.message))}`)}`;
   return {

@@ -431,6 +431,7 @@ const RECOVER = command<RecoverCommandOptions>({
       return planned(options, {
         plan: { threads },
         isIdle: threads.length === 0 && !watch,
+        hint: allSkipped(threads) && !watch ? "Nothing to do: all of them are skipped." : undefined,
         planText: (look) => recoveryText(threads, look),
         act: async () => {
           const goOn = toCopy(turns("recover", [], ["--graph", graph], "--yes"));
@@ -455,6 +456,9 @@ function recoveryOf({ status, skips, doubts }: PlannedRecovery): RecoveryPlanLin
     .join("");
   return { threadId, does: onResume === "restart" ? onResume : "continue", why: stopped + probed };
 }
+
+const allSkipped = (threads: readonly RecoveryPlanLine[]): boolean =>
+  threads.length > 0 && threads.every(({ does }) => does === "skip");
 
 const firstSentence = (text: string): string => text.split(/\.(?=\s|$)/, 1)[0] ?? "";
 
