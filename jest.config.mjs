@@ -8,7 +8,8 @@ export default {
   globalSetup: "<rootDir>/__tests__/setup/builds.ts",
   globalTeardown: "<rootDir>/__tests__/setup/builds-teardown.ts",
   setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts", "<rootDir>/__tests__/setup/seed.ts"],
-  testTimeout: 30_000,
+  // Where a machine is busy, random runs and child processes take several times as long.
+  testTimeout: 120_000,
   // One more than the two cores that everything is timed on: the tests wait for disks and child processes a third of their time.
   maxWorkers: 3,
   testSequencer: "<rootDir>/__tests__/setup/slow-first.mjs",
