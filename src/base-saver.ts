@@ -167,6 +167,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    */
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     return storeSpan(
+      this.#store,
       "getTuple",
       "langgraph_snapshots",
       () => configAttributes(config),
@@ -241,6 +242,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     const done = this.#draining.keepOpen();
     try {
       return await storeSpan(
+        this.#store,
         "put",
         "langgraph_snapshots",
         () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
@@ -262,6 +264,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     const done = this.#draining.keepOpen();
     try {
       await storeSpan(
+        this.#store,
         "putWrites",
         "langgraph_writes",
         () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
@@ -448,7 +451,9 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     this.close();
   }
 
+  /** As {@link close}, once everything that was handed in is committed or has failed. */
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#store.isOpen()) await this.#store.committed();
     this.close();
   }
 

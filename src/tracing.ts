@@ -80,8 +80,14 @@ export function spanned<T>(name: string, attributes: () => SpanAttributes, work:
 }
 
 /** The span of a database operation, named by OpenTelemetry's conventions for databases. */
-export function storeSpan<T>(operation: string, table: string, attributes: () => SpanAttributes, work: () => T): T {
-  const conventional = { "db.system.name": "sqlite", "db.operation.name": operation, "db.collection.name": table };
+export function storeSpan<T>(
+  { system }: { readonly system: string },
+  operation: string,
+  table: string,
+  attributes: () => SpanAttributes,
+  work: () => T,
+): T {
+  const conventional = { "db.system.name": system, "db.operation.name": operation, "db.collection.name": table };
   return spanned(`${operation} ${table}`, attributes, work, conventional);
 }
 

@@ -23,6 +23,7 @@ interface Move {
   inside?: "COMMIT" | "ROLLBACK" | undefined;
 }
 
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 let checkpoints = 0;
 const note = fc.string({ minLength: 1, maxLength: 5 }).filter((text) => text.isWellFormed());
 const taskName = fc.constantFrom("one", "two", "three");
@@ -82,8 +83,12 @@ async function play(path: string, actors: readonly Actor[], program: readonly Mo
     if (inside !== undefined) owner?.exec("BEGIN IMMEDIATE");
     const work = [(actors[by] as Actor)(numbered(task))];
     if (beside !== undefined) work.push((actors[beside.by] as Actor)(numbered(beside.task)));
+    if (inside !== undefined && owner !== undefined) {
+      // Reads go on inside it, saves wait for its end.
+      await pause(10);
+      owner.exec(inside);
+    }
     await Promise.all(work);
-    if (inside !== undefined) owner?.exec(inside);
     const fresh = openOn(path);
     const truth = await seenBy(fresh);
     fresh.close();
@@ -226,10 +231,13 @@ describe("nobody ever goes by what another has changed", () => {
         put(saver, { id, parent: id === 1 ? undefined : 1, values: { log }, versions: { log: id } });
       await step(1, ["one".repeat(100)]);
       db.exec("BEGIN IMMEDIATE");
-      // A list that branches off, or continues, under a number that is free again after the rollback.
-      await step(2, ["another".repeat(100), "two".repeat(100)]);
-      await saver.getTuple(configOf({}));
+      // What is read in here is gone after the rollback: a list that branches off under a number that is free again.
+      db.exec("DELETE FROM langgraph_items");
+      await expect(saver.getTuple(configOf({}))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+      const second = step(2, ["another".repeat(100), "two".repeat(100)]);
+      await pause(10);
       db.exec("ROLLBACK");
+      await second;
       const log = ["another".repeat(100), "two".repeat(100), "three".repeat(100)];
       await step(3, log);
       const fresh = openOn(path);

@@ -4,7 +4,7 @@ import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
 import { emptyCheckpoint, InMemoryCache, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 
@@ -26,6 +26,18 @@ function twoNodes(saver: TurnSaver, value: () => unknown) {
     .addEdge(START, "a")
     .addEdge("a", "b")
     .compile({ checkpointer: saver });
+}
+
+const LONG = { x: "long ".repeat(1_000), y: ["one", "two"] };
+
+function putLong(saver: TurnSaver, id: string) {
+  const versions = { x: 1, y: 1 };
+  return saver.put(
+    { configurable: { thread_id: "t", checkpoint_ns: "" } },
+    { ...emptyCheckpoint(), id, channel_values: LONG, channel_versions: versions },
+    { source: "loop", step: 0, parents: {} },
+    versions,
+  );
 }
 
 /** Rejections that nobody handled while `work` ran, and half a second after. */
@@ -148,62 +160,127 @@ describe("a save that fails", () => {
     },
   );
 
-  test.each(["by itself", "with the user's transaction around it"])(
-    "and is rolled back as a whole is no longer known: %s",
-    async (how) => {
-      const path = tempFile();
-      const db = new Database(path);
-      const saver = new TurnSaver(db, { logger: quiet });
-      const values = { x: "long ".repeat(1_000), y: ["one", "two"] };
-      const at = (id: string) => ({ ...emptyCheckpoint(), id, channel_values: values, channel_versions: { x: 1, y: 1 } });
-      const put = (id: string) =>
-        saver.put(
-          { configurable: { thread_id: "t", checkpoint_ns: "" } },
-          at(id),
-          { source: "loop", step: 0, parents: {} },
-          { x: 1, y: 1 },
-        );
-      const first = uuid6(0);
-      const second = uuid6(1);
-      if (how === "by itself") {
-        // A reference that holds nothing fails the COMMIT, when all of the transaction's statements are done.
-        db.pragma("foreign_keys = ON");
-        db.exec(`CREATE TABLE one (id PRIMARY KEY);
-          CREATE TABLE other (id REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED);
-          CREATE TRIGGER no AFTER INSERT ON langgraph_snapshots BEGIN INSERT INTO other VALUES (1); END`);
-        await expect(put(first)).rejects.toThrow("FOREIGN KEY");
-        db.exec("DROP TRIGGER no");
-      } else {
-        db.exec("BEGIN");
-        await put(first);
-        db.exec("ROLLBACK");
-      }
-      await put(second);
-      expect((await saver.verify()).problems).toEqual([]);
-      saver.close();
-      db.close();
-      const again = TurnSaver.fromPath(path, { logger: quiet });
-      expect((await again.getTuple(config))?.checkpoint).toMatchObject({ id: second, channel_values: values });
-      expect((await again.verify()).problems).toEqual([]);
-      again.close();
-    },
-  );
+  test("and that waits for a lock is made before `await using` closes the saver", async () => {
+    const { path, saver } = setup();
+    await saver.getTuple(config);
+    const holder = new Database(path);
+    holder.exec("BEGIN IMMEDIATE");
+    const saved = putLong(saver, uuid6(0));
+    setTimeout(() => holder.exec("COMMIT"), 50);
+    await saver[Symbol.asyncDispose]();
+    await saved;
+    holder.close();
+    const again = TurnSaver.fromPath(path, { logger: quiet });
+    expect((await again.getTuple(config))?.checkpoint).toMatchObject({ channel_values: LONG });
+    again.close();
+  });
 
-  test("a whole run may lie in a transaction that the user has open on the handle", async () => {
-    const db = new Database(tempFile());
+  test("and is rolled back as a whole is no longer known", async () => {
+    const path = tempFile();
+    const db = new Database(path);
     const saver = new TurnSaver(db, { logger: quiet });
-    const graph = new StateGraph(Annotation.Root({ a: Annotation<number> }))
-      .addNode("n", ({ a }) => ({ a: a + 1 }))
-      .addEdge(START, "n")
-      .compile({ checkpointer: saver });
-    const runner = new GraphRunner(graph);
-    db.exec("BEGIN");
-    expect(await runner.invoke({ a: 1 }, { threadId: "t" })).toEqual({ a: 2 });
-    db.exec("COMMIT");
-    expect((await saver.turns.list("t")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
+    const [first, second] = [uuid6(0), uuid6(1)];
+    // A reference that holds nothing fails the COMMIT, when all of the transaction's statements are done.
+    db.pragma("foreign_keys = ON");
+    db.exec(`CREATE TABLE one (id PRIMARY KEY);
+      CREATE TABLE other (id REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED);
+      CREATE TRIGGER no AFTER INSERT ON langgraph_snapshots BEGIN INSERT INTO other VALUES (1); END`);
+    await expect(putLong(saver, first)).rejects.toThrow("FOREIGN KEY");
+    db.exec("DROP TRIGGER no");
+    await putLong(saver, second);
     expect((await saver.verify()).problems).toEqual([]);
     saver.close();
     db.close();
+    const again = TurnSaver.fromPath(path, { logger: quiet });
+    expect((await again.getTuple(config))?.checkpoint).toMatchObject({ id: second, channel_values: LONG });
+    expect((await again.verify()).problems).toEqual([]);
+    again.close();
+  });
+
+  describe("in a transaction that the user has open on the handle", () => {
+    test.each(["COMMIT", "ROLLBACK"])("S7.1 waits until %s, so that what was acknowledged is in the file", async (end) => {
+      const path = tempFile();
+      const db = new Database(path);
+      const saver = new TurnSaver(db, { logger: quiet });
+      await saver.setup();
+      const id = uuid6(0);
+      db.exec("BEGIN; CREATE TABLE orders (id)");
+      let saved = false;
+      expect(await saver.getTuple(config)).toBeUndefined();
+      const save = putLong(saver, id).then(() => (saved = true));
+      await pause(50);
+      expect(saved).toBe(false);
+      db.exec(end);
+      await save;
+      const other = TurnSaver.fromPath(path, { logger: quiet });
+      expect((await other.getTuple(config))?.checkpoint).toMatchObject({ id, channel_values: LONG });
+      expect((await other.verify()).problems).toEqual([]);
+      other.close();
+      saver.close();
+      db.close();
+    });
+
+    test("S7.1 S1.8 no node's body and no effect begins in it; a run that is waited for inside is refused, and goes on after it", async () => {
+      const db = new Database(tempFile());
+      const saver = new TurnSaver(db, { logger: quiet, busyTimeoutMs: 300 });
+      let sent = 0;
+      const graph = new StateGraph(Annotation.Root({ a: Annotation<number> }))
+        .addNode("n", async ({ a }) => {
+          await effect("mail", () => (sent += 1));
+          return { a: a + 1 };
+        })
+        .addEdge(START, "n")
+        .compile({ checkpointer: saver });
+      const runner = new GraphRunner(graph);
+      db.exec("BEGIN");
+      await expect(runner.invoke({ a: 1 }, { threadId: "t" })).rejects.toMatchObject({
+        code: "STORE_BUSY",
+        message: expect.stringMatching(/inside a transaction of your own .* Nothing was saved: .* TurnSaver\.fromPath\(path\)/),
+      });
+      db.exec("ROLLBACK");
+      expect(sent).toBe(0);
+      expect(await runner.invoke({ a: 1 }, { threadId: "t" })).toEqual({ a: 2 });
+      expect(sent).toBe(1);
+      expect((await saver.turns.list("t")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
+      expect((await saver.verify()).problems).toEqual([]);
+      saver.close();
+      db.close();
+    });
+
+    test("S7.1 S4.4 an effect that is done while it is open isn't done again after its rollback and a crash", async () => {
+      const path = tempFile();
+      const db = new Database(path);
+      let sent = 0;
+      let endsInside = false;
+      const graphOn = (saver: TurnSaver) =>
+        new StateGraph(Annotation.Root({ a: Annotation<number> }))
+          .addNode("mails", async ({ a }) => {
+            if (endsInside) db.exec("BEGIN; CREATE TABLE orders (id)");
+            const mailed = effect("mail", () => (sent += 1));
+            // The user's own unit of work takes a while, and fails.
+            if (endsInside) setTimeout(() => db.exec("ROLLBACK"), 50);
+            await mailed;
+            return { a: a + 1 };
+          })
+          .addNode("fails", ({ a }) => {
+            if (endsInside) throw new Error("here the process dies");
+            return { a: a + 1 };
+          })
+          .addEdge(START, "mails")
+          .addEdge("mails", "fails")
+          .compile({ checkpointer: saver });
+      const first = new TurnSaver(db, { logger: quiet });
+      endsInside = true;
+      await expect(new GraphRunner(graphOn(first)).invoke({ a: 0 }, { threadId: "t" })).rejects.toThrow("here the process dies");
+      endsInside = false;
+      const second = TurnSaver.fromPath(path, { logger: quiet });
+      expect((await second.effects.list("t")).map(({ name, status }) => [name, status])).toEqual([["mail", "done"]]);
+      expect(await new GraphRunner(graphOn(second)).resume({ threadId: "t" })).toEqual({ a: 2 });
+      expect(sent).toBe(1);
+      second.close();
+      first.close();
+      db.close();
+    });
   });
 
   test("while LangGraph is slow between two steps leaves nothing unhandled", async () => {

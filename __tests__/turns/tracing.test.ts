@@ -10,7 +10,7 @@ import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/e
 import { configOf, idOf, openOn, put, putWrites } from "../support/model-calls";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { openSaver } from "../support/open-saver";
+import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
 const exporter = new InMemorySpanExporter();
@@ -37,7 +37,7 @@ describe("spans of OpenTelemetry", () => {
     await saver.getTuple(configOf({ id: 1 }));
     await saver.rewind({ threadId: "thread", toTask: "a" });
     saver.close();
-    const database = { "db.system.name": "sqlite", "langgraph.thread_id": "thread" };
+    const database = { "db.system.name": ON_POSTGRES ? "postgresql" : "sqlite", "langgraph.thread_id": "thread" };
     expect(spans().map(({ name, attributes }) => [name, attributes])).toEqual([
       [
         "put langgraph_snapshots",

@@ -121,12 +121,14 @@ export class Rewinds {
 
 /** Runs a rewind within a span and reports it. @internal */
 export async function rewound<R extends RewindReport | undefined>(
-  { events, space, keepOpen }: RewindParts,
+  { store, events, space, keepOpen }: RewindParts,
   request: { threadId?: string },
   work: () => Promise<R>,
 ): Promise<R> {
   const finished = keepOpen((request as { threadId?: string } | undefined)?.threadId);
-  const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work).finally(finished);
+  const report = await storeSpan(store, "rewind", "langgraph_checkpoints", () => rewindAttributes(request), work).finally(
+    finished,
+  );
   if (report?.rewindId !== undefined) events.emit("rewind", report);
   if (report?.rewindId !== undefined && !report.archived) space.later();
   return report;

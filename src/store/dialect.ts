@@ -1,5 +1,7 @@
 /** What the same program says differently to different databases. Everything else is SQL that all of them understand. */
 export interface Dialect {
+  /** OpenTelemetry's name of the database system. */
+  readonly system: "sqlite" | "postgresql";
   /**
    * Statements that fail by themselves, with `StaleFacts`, unless something is still as it's remembered; they also keep it so
    * until the end of the transaction. Undefined if `Engine.hasChanged` tells for sure that nobody else has written.

@@ -87,6 +87,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   // What few processes do, or seldom, is loaded when it is asked for.
   return {
     name: session.engine.name,
+    system: session.engine.dialect.system,
     address: (threadId, text) => session.sealing.address(threadId, text),
     awaitsKeys: () => !session.isUnlocked,
     putCheckpoint: save(putCheckpoint, "checkpoint", hasParts),

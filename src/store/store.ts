@@ -1098,4 +1098,6 @@ export interface Store {
   isOpen(): boolean;
   /** For people: the file, or where the database is. */
   readonly name: string;
+  /** As `Dialect.system`. */
+  readonly system: "sqlite" | "postgresql";
 }

@@ -13,6 +13,7 @@ export function postgresDialect(schema: string): Dialect {
   const numbers = `${schema}.langgraph_thread_numbers`.replaceAll("'", "''");
   const lock = schema.replaceAll("'", "''");
   return {
+    system: "postgresql",
     // A division by zero is the only way for a statement to fail unless a row is there. FOR UPDATE isn't allowed beside count().
     guards: {
       thread: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ? FOR NO KEY UPDATE) AS remembered`,

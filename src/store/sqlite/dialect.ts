@@ -6,6 +6,7 @@ const SETTINGS = ["journal_mode", "auto_vacuum", "page_size", "page_count", "fre
 
 /** One connection writes at a time, and `PRAGMA data_version` tells whether another one has. */
 export const SQLITE: Dialect = {
+  system: "sqlite",
   guards: undefined,
   guardsOfNew: undefined,
   wholes: undefined,

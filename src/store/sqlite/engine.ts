@@ -234,7 +234,8 @@ const SYNCHRONOUS_FULL = 2;
  *
  * While no other connection holds the file's lock, each commits before {@link run} returns; callers rely on that. When the lock
  * is taken, the transaction waits asynchronously (SQLite itself would freeze the event loop). Everything handed in meanwhile
- * queues behind it: a Thought never overtakes its checkpoint. As long as the lock is contended, each commit is followed by a
+ * queues behind it: a Thought never overtakes its checkpoint. A transaction that the user has open on the same handle is waited
+ * for like a lock: what is saved inside it isn't committed, and would be gone with its rollback (requirement S7.1). As long as the lock is contended, each commit is followed by a
  * pause in which others get the lock. Without it, a process with much to save would hold the lock without a gap, because the file
  * has no queue.
  */
@@ -294,7 +295,7 @@ export class Commits {
     return this.#inOrder(() =>
       this.#attempt(() => {
         this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-        // SQLite doesn't change it within an open transaction. If the user has one open, it decides when to sync.
+        // Within a transaction of the user's SQLite doesn't change it, and nothing is committed.
         if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
         this.#db.pragma("synchronous = NORMAL");
         try {
@@ -343,6 +344,7 @@ export class Commits {
   }
 
   #commit<T>(work: () => T): T {
+    if (this.#db.inTransaction) throw insideAnother(this.#db.name);
     this.#file.refuseLost();
     const transaction = (this.#transaction ??= this.#db.transaction((write: () => unknown) => write()));
     const result = this.#whole(() => transaction.immediate(work) as T);
@@ -434,6 +436,16 @@ function closed(file: string): TurnsError {
     problem: `The saver of database ${file} is closed.`,
     remedy:
       "Open a new saver to continue. Before you close one while runs may still be active, call await saver.drain(): it ends them at their node boundaries.",
+    data: { file },
+  });
+}
+
+/** It counts as a lock: it is waited for as long. */
+function insideAnother(file: string): TurnsError {
+  return new TurnsError("STORE_BUSY", {
+    problem: `The connection to database ${file} stayed inside a transaction of your own for longer than busyTimeoutMs.`,
+    remedy:
+      "Nothing was saved: the saver doesn't save inside a transaction that may be rolled back. End yours with COMMIT or ROLLBACK before you wait for a run, or give the saver a connection of its own: TurnSaver.fromPath(path).",
     data: { file },
   });
 }
