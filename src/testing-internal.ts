@@ -52,8 +52,6 @@ export { renderInto, renderProgress } from "./report/render";
 export type { PrunedEvent } from "./retention/prune";
 export { planToPoint, pointOf } from "./rewind/plan";
 export { type RewindParts, rewindThread } from "./rewind/rewind";
-export { RunNames } from "./run-names";
-export { EarlyOutcomes } from "./saving/early-outcomes";
 export { UserSerde } from "./serde";
 export {
   createDatabaseSecret,
@@ -105,14 +103,14 @@ export { compareWrites } from "./store/writes-order";
 export { inheritedFlags } from "./testing/launch";
 export { findings, ranAgain } from "./testing/matrix-verdict";
 export { setClockOffset } from "./testing/clocks";
+export { RunNames } from "./task-claims";
 export { beginTracing, spanned, Tracing } from "./tracing";
 export { pullTaskId } from "./turns/node-task";
-export { OpenWork } from "./turns/seen-checkpoints";
+export { EarlyOutcomes, OpenWork, SeenCheckpoints } from "./turns/handed-in";
 export { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./turns/process-identity";
 export { RecorderFace } from "./turns/recorder";
 export { RECORDER_NAME, TurnRecorder } from "./turns/recorder";
 export { RunRegistry } from "./turns/run-registry";
-export { SeenCheckpoints } from "./turns/seen-checkpoints";
 export { stateOfTurn, withoutBookkeeping } from "./turns/turn";
 export { unprinted } from "./turns/recorder";
 export { uptime } from "./system";

@@ -8,7 +8,7 @@ import { nodeTaskIdOf } from "../store/namespaces";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
 import { around, Draining } from "./draining";
-import { OpenWork } from "./seen-checkpoints";
+import { OpenWork } from "./handed-in";
 import { type Attempt, type Elsewhere, type GraphRun, handledTaskOf, type NodeTaskInfo, type OuterRun } from "./node-task";
 import { ModelRuns } from "./tokens";
 import type { TurnLog } from "./turn-log";

@@ -14,7 +14,7 @@ import {
 } from "../store/store";
 import { uptime } from "../system";
 import { Draining } from "./draining";
-import { OpenWork } from "./seen-checkpoints";
+import { OpenWork } from "./handed-in";
 import { BEAT_EXPIRY_MS, holdId, isAlive, isLost, runsOfThisProcess, thisProcess } from "./process-identity";
 import { atEndOfMacrotask, every, later, noMore } from "../timers";
 
