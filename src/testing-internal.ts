@@ -23,7 +23,7 @@ export {
   Tracer,
 } from "./codec";
 export { decodeOfficial } from "./codec/official";
-export { READABLE_TAGS, readerOf } from "./codec/table";
+export { READABLE_TAGS, readerOf } from "./codec/decode";
 export type { BackupProgress } from "./backup";
 export { definitionNamed, madeEffect, type Undo } from "./effects/define";
 export { journaled } from "./effects/effect";
@@ -117,8 +117,8 @@ export { uptime } from "./system";
 export { Values } from "./values";
 export type { Element } from "./values/known";
 export { Memory, type ThreadMemory } from "./values/memory";
-export { weightOf } from "./values/known";
 export { endsOf } from "./values/known";
+export { weightOf } from "./values/known";
 export { ofThread } from "./viewer/addresses";
 export { type Branches, branchesOf } from "./inspection/branches";
 export { type Checkup, checkup } from "./inspection/doctor";
