@@ -1,5 +1,5 @@
 import { isId } from "../../system";
-import { finished } from "../../values/known";
+import { finished } from "../../values/memory";
 import type { VerifyCounts } from "../integrity";
 import type { Program } from "../program";
 import { type AnyRows, LIST_ROWS, TOMBSTONE_ROWS } from "../rows";
