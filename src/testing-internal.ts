@@ -75,7 +75,7 @@ export { sha256 } from "./sealing/sealing";
 export type { EffectRow } from "./store/effects";
 export { EFFECT_ROWS, type Rows, SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS, WRITE_ROWS } from "./store/rows";
 export { ALL_TABLES, type Column, type RawOf, type Table, type THREADS } from "./store/tables";
-export { ownershipChange, type OwnershipChange } from "./store/ops/tasks";
+export { ownershipChange, type OwnershipChange } from "./store/ops/thread-rows";
 export { taskSpans } from "./store/ownership";
 export { Commits } from "./store/sqlite/engine";
 export { adapted, openFile } from "./store/sqlite/connection";

@@ -29,7 +29,8 @@ import type { ListPointer } from "../store";
 import { type RawRewind, toRewind } from "./rewind-records";
 import { prunedTokensOf } from "../token-sums";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
-import { miscounted, type RawThread, verifiedThread } from "./thread-rows";
+import { miscounted } from "./row-counts";
+import { type RawThread, verifiedThread } from "./thread-rows";
 import {
   type Owner,
   type Phase,
