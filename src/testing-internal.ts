@@ -103,7 +103,7 @@ export { compareWrites } from "./store/writes-order";
 export { inheritedFlags } from "./testing/launch";
 export { findings, ranAgain } from "./testing/matrix-verdict";
 export { setClockOffset } from "./testing/clocks";
-export { RunNames } from "./task-claims";
+export { RunNames } from "./run-config";
 export { beginTracing, spanned, Tracing } from "./tracing";
 export { pullTaskId } from "./turns/node-task";
 export { EarlyOutcomes, OpenWork, SeenCheckpoints } from "./turns/handed-in";

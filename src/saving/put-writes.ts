@@ -4,10 +4,13 @@ import { TurnsError } from "../errors";
 import type { ResolvedOptions } from "../options";
 import {
   addressOf,
-  type CheckpointAddress,
   checkedId,
   checkedTaskPath,
+  type CheckpointAddress,
+  claimOfWrites,
+  nodeInPath,
   refuseNoWrites,
+  type RunNames,
   type RunStart,
   type RunStarts,
   timeOfSave,
@@ -15,7 +18,6 @@ import {
 import type { UserSerde } from "../serde";
 import type { Chunk, NewWrite, NewWrites, PackedText, Store, TaskClaim, TurnStatus } from "../store/store";
 import { isDerivedId } from "../system";
-import { claimOfWrites, nodeInPath, type RunNames } from "../task-claims";
 import type { EarlyOutcomes, SeenCheckpoints } from "../turns/handed-in";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
 import type { Redaction } from "../turns/redaction";

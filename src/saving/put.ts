@@ -2,10 +2,18 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import { encode } from "../codec";
 import type { ResolvedOptions } from "../options";
-import { addressOf, type CheckpointAddress, checkedId, refuseMalformed, type RunStarts, timeOfSave } from "../run-config";
+import {
+  addressOf,
+  checkedId,
+  type CheckpointAddress,
+  claimOfCheckpoint,
+  refuseMalformed,
+  type RunNames,
+  type RunStarts,
+  timeOfSave,
+} from "../run-config";
 import { copiedMetadata, copyExceptValues, type UserSerde } from "../serde";
 import type { EarlyOutcome, NewCheckpoint, SavedCheckpoint, Store } from "../store/store";
-import { claimOfCheckpoint, type RunNames } from "../task-claims";
 import type { EarlyOutcomes, UnsavedResults } from "../turns/handed-in";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
 import type { RunRegistry } from "../turns/run-registry";

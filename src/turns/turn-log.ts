@@ -3,6 +3,7 @@ import { TurnsError } from "../errors";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
 import { isSaver } from "../known-savers";
 import type { ResolvedOptions } from "../options";
+import type { RunNames } from "../run-config";
 import { namespaceAbove } from "../store/namespaces";
 import type {
   Awaitable,
@@ -17,7 +18,6 @@ import type {
   TurnStatus,
   TurnType,
 } from "../store/store";
-import type { RunNames } from "../task-claims";
 import { type SeenCheckpoints, tells, type UnsavedResults } from "./handed-in";
 import type { Attempt, Elsewhere } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
