@@ -17,38 +17,6 @@ import { type NodeTaskInfo, startsFrom } from "./node-task";
  * durability "exit" most writes never are. Here is what has been handed in, and what hasn't.
  */
 
-/** Counts what is in progress in this process, by thread: node bodies, or saves. */
-export class OpenWork {
-  readonly #threads = new Map<string, { count: number; end: Promise<void>; ended: () => void }>();
-
-  /** Counts something until the returned function is called. */
-  began(threadId: string): () => void {
-    const work = this.#threads.get(threadId) ?? { count: 0, ...newEnd() };
-    this.#threads.set(threadId, work);
-    work.count += 1;
-    return () => {
-      work.count -= 1;
-      if (work.count > 0) return;
-      this.#threads.delete(threadId);
-      work.ended();
-    };
-  }
-
-  countOf(threadId: string): number {
-    return this.#threads.get(threadId)?.count ?? 0;
-  }
-
-  /** Resolves when nothing is in progress on the thread any more; undefined if nothing is. */
-  endOf(threadId: string): Promise<void> | undefined {
-    return this.#threads.get(threadId)?.end;
-  }
-}
-
-function newEnd(): { end: Promise<void>; ended: () => void } {
-  let ended = (): void => undefined;
-  return { end: new Promise((resolve) => (ended = resolve)), ended: () => ended() };
-}
-
 /**
  * How many graphs are remembered, the most recently seen ones, and how many checkpoints of each: a node starts from one of the
  * newest.
@@ -303,7 +271,7 @@ function outermostOf(ns: string): string {
  * The most checkpoints and characters to remember, not counting the newest checkpoint. Outcomes whose checkpoint never arrives
  * are dropped.
  */
-const EARLY = 64;
+const EARLY_MAX = 64;
 const CHARACTERS_MAX = 16 << 20;
 
 /**
@@ -324,7 +292,7 @@ export class EarlyOutcomes {
     this.#known.set(key, { outcomes: [...known.outcomes, outcome], characters: known.characters + characters });
     this.#characters += characters;
     for (const oldest of this.#known.keys()) {
-      if (oldest === key || (this.#known.size <= EARLY && this.#characters <= CHARACTERS_MAX)) break;
+      if (oldest === key || (this.#known.size <= EARLY_MAX && this.#characters <= CHARACTERS_MAX)) break;
       this.#forget(oldest);
     }
   }
