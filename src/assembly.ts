@@ -12,16 +12,11 @@ import { Retention } from "./retention/retention";
 import { SpaceKeeper } from "./retention/space";
 import { rewindToCheckpoint } from "./rewind/rewind";
 import { type RewindParts, Rewinds, rewound } from "./rewind/rewinds";
-import { checkedId } from "./run-config";
-import { RunNames } from "./run-names";
-import { RunStarts } from "./run-starts";
-import { CheckpointRequests } from "./saving/checkpoint-request";
-import { FailedSaves } from "./saving/failed-saves";
+import { checkedId, RunNames, RunStarts } from "./run-config";
 import { PlannedThoughts } from "./saving/planned-thoughts";
 import { CheckpointSaves } from "./saving/put";
 import { WritesSaves } from "./saving/put-writes";
 import { SaveProgress } from "./saving/save-progress";
-import { WritesRequests } from "./saving/writes-request";
 import { UserSerde } from "./serde";
 import type { Store } from "./store/store";
 import { attachedGraph } from "./turns/attach";
@@ -29,15 +24,14 @@ import { recordedGraphsOf } from "./turns/attached-graph";
 import { Draining } from "./turns/draining";
 import { isAlive } from "./turns/process-identity";
 import { FailureLog } from "./turns/failure-log";
+import { EarlyOutcomes, SeenCheckpoints, UnsavedResults } from "./turns/handed-in";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
-import { SaveReports } from "./turns/save-reports";
-import { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { Redaction } from "./turns/redaction";
 import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
+import { TurnReports } from "./turns/turn-reports";
 import { Turns } from "./turns/turns";
-import { UnsavedResults } from "./turns/unsaved-results";
 import { Values } from "./values";
 
 /** What a saver is made of. */
@@ -84,7 +78,8 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const runNames = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
-  const reports = new SaveReports(events, new FailureLog(logger));
+  const failureLog = new FailureLog(logger);
+  const reports = new TurnReports(events, failureLog);
   const unsaved = new UnsavedResults();
   const log = new TurnLog({ store, options, reports, runs, failures, redaction, seen, unsaved, names: runNames });
   const recorder = new TurnRecorder(log, runs.bodies, draining);
@@ -97,13 +92,12 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
     ...journaled,
   });
   const runStarts = new RunStarts(recorder);
-  const planned = new PlannedThoughts(options, redaction, seen);
-  const progress = new SaveProgress(seen, unsaved, runs, failures.saves, reports, retention);
-  const failed = new FailedSaves(options, reports, failures, draining, runStarts, recorder, store);
-  const checkpointRequests = new CheckpointRequests(options, values, runs, runNames, runStarts, planned, unsaved);
-  const writesRequests = new WritesRequests(options, values, redaction, runNames, runStarts);
-  const checkpointSaves = new CheckpointSaves(recorder, checkpointRequests, store, values, serde, progress, failed);
-  const writesSaves = new WritesSaves(recorder, writesRequests, store, serde, planned, progress, failed);
+  const told = { options, store, events, log: failureLog, reports };
+  const progress = new SaveProgress({ ...told, seen, unsaved, runs, runStarts, recorder, draining, failures, retention });
+  const saving = { options, recorder, store, values, serde, runNames, runStarts, early: new EarlyOutcomes(), progress };
+  const planned = new PlannedThoughts(options, redaction);
+  const checkpointSaves = new CheckpointSaves({ ...saving, runs, planned, unsaved });
+  const writesSaves = new WritesSaves({ ...saving, redaction, seen });
   const rewinding: RewindParts = {
     now: () => clock().toISOString(),
     isAlive: (run) => isAlive(run),

@@ -5,9 +5,16 @@ import {
   type CheckpointMetadata,
   getCheckpointId,
   type PendingWrite,
+  RESUME,
 } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
-import { ID_RULE, isId } from "./system";
+import type { Lease, SawDeletion, SawEpoch, TaskClaim } from "./store/store";
+import { Recent } from "./store/thread-state";
+import { ID_RULE, isDerivedId, isId, NULL_TASK_ID } from "./system";
+
+/*
+ * What a call of LangGraph says about itself: where it reads or saves, which of the user's tasks that belongs to, and which run makes it.
+ */
 
 /** The checked parts of `config.configurable` that address a checkpoint. */
 export interface Address {
@@ -84,7 +91,7 @@ export function checkpointIdOf(config: RunnableConfig, doing: string): string | 
   return id === "" ? undefined : checkedId(id, "checkpoint_id", doing);
 }
 
-export function taskNamesOf(config: RunnableConfig, doing: string): TaskNames {
+function taskNamesOf(config: RunnableConfig, doing: string): TaskNames {
   const { task_id: taskId, graph_id: graphId } = (config.configurable ?? {}) as Record<string, unknown>;
   return { taskId: optionalId(taskId, "task_id", doing), graphId: optionalId(graphId, "graph_id", doing) };
 }
@@ -137,6 +144,172 @@ export function importedAt(config: RunnableConfig): string | undefined {
 /** When the data of a save was first saved: now, unless it is imported. @returns an ISO text */
 export function timeOfSave(config: RunnableConfig, clock: () => Date): string {
   return importedAt(config) ?? clock().toISOString();
+}
+
+const NONE: TaskNames = { taskId: undefined, graphId: undefined };
+
+/** How many threads' task names are remembered. */
+const NAMED = 10_000;
+
+/** The task names that the newest run of each thread was given: the callbacks of its nodes don't carry them. */
+export class RunNames {
+  readonly #of = new Recent<string, TaskNames>(NAMED);
+
+  of(threadId: string): TaskNames {
+    return this.#of.get(threadId) ?? NONE;
+  }
+
+  /** The names a run gives hold for its thread until the next run gives others. */
+  remember(config: RunnableConfig, at: Place): TaskNames {
+    const told = taskNamesOf(config, "a save");
+    // A graph that a node calls on another thread is at the root there, without a namespace.
+    if (told.taskId !== undefined || told.graphId !== undefined) this.#of.set(at.threadId, told);
+    else if (at.ns === "") this.forget(at.threadId);
+    return told;
+  }
+
+  forget(threadId: string): void {
+    this.#of.delete(threadId);
+  }
+}
+
+/** Prefix of the task paths of an `updateState`'s updates, from LangGraph 1.5 on. */
+const UPDATE_PATH = "~__interrupt__, ";
+/** Prefix of the task path of a node's task. */
+const PULL_PATH = "~__pregel_pull, ";
+const NODE_PATHS: readonly string[] = [PULL_PATH, "~__pregel_push, "];
+
+/** The node that a task path names. The path of a `Send` names none. */
+export function nodeInPath(taskPath: string): string | undefined {
+  return taskPath.startsWith(PULL_PATH) ? taskPath.slice(PULL_PATH.length) : undefined;
+}
+
+/**
+ * What a checkpoint says about the user's task (design, *task*). New input and a fork each start a task, named after their
+ * checkpoint. An `updateState` is a task of its own. Everything else continues the current task. Only the root namespace starts
+ * tasks.
+ */
+export function claimOfCheckpoint(
+  names: TaskNames,
+  at: { ns: string; checkpointId: string; parentId: string | undefined },
+  source: CheckpointMetadata["source"],
+): TaskClaim {
+  const name = at.checkpointId;
+  if (at.ns !== "" || source === "loop") return { ...names, kind: "resume", name };
+  const kind = source === "update" ? "update" : "begin";
+  const provisional = at.parentId === undefined ? undefined : provisionalName(kind, at.parentId);
+  return { ...names, kind, name, provisional };
+}
+
+/**
+ * Writes that precede the checkpoint they lead to: a Command's update or goto, an input's delta writes, an `updateState`. They
+ * start the task under a provisional name, so that a rewind to the previous task removes them too.
+ */
+export function claimOfWrites(
+  names: TaskNames,
+  at: { ns: string; checkpointId: string; nodeTaskId: string; taskPath: string },
+  writes: readonly PendingWrite[],
+): TaskClaim {
+  const kind = at.ns === "" ? kindStartedBy(at, writes) : undefined;
+  if (kind === undefined) return { ...names, kind: "resume", name: at.checkpointId };
+  const name = provisionalName(kind, at.checkpointId);
+  return { ...names, kind, name, provisional: name };
+}
+
+/** The kind of task that writes start, or undefined if they continue the current task. */
+function kindStartedBy(
+  { checkpointId, nodeTaskId, taskPath }: { checkpointId: string; nodeTaskId: string; taskPath: string },
+  writes: readonly PendingWrite[],
+): "begin" | "update" | undefined {
+  if (nodeTaskId === NULL_TASK_ID) return writes.some(([channel]) => channel === RESUME) ? undefined : "begin";
+  if (NODE_PATHS.some((path) => taskPath.startsWith(path))) return undefined;
+  if (isDerivedId(nodeTaskId, "__input__", checkpointId)) return "begin";
+  return taskPath.startsWith(UPDATE_PATH) || isDerivedId(nodeTaskId, "__interrupt__", checkpointId) ? "update" : undefined;
+}
+
+function provisionalName(kind: "begin" | "update", checkpointId: string): string {
+  return `${kind === "update" ? "update" : "command"}:${checkpointId}`;
+}
+
+/** What a run found when it started. */
+export interface RunStart {
+  readonly sawDeletion: SawDeletion;
+  /** How often the thread had been rewound. */
+  readonly sawEpoch: SawEpoch;
+  /** The run's lease on its thread. */
+  readonly lease: Lease | undefined;
+}
+
+/** Knows the runs that are recorded. */
+interface Runs {
+  leaseOf(runId: string | undefined): Lease | undefined;
+}
+
+const UNKNOWN: RunStart = { sawDeletion: undefined, sawEpoch: undefined, lease: undefined };
+
+/**
+ * Remembers which deletion of its thread each run found when it started, that is, when it first read the thread. A run that
+ * started before a deletion is late, no matter what it saves and when. The same holds for rewinds and leases: a later run's
+ * aren't its own.
+ *
+ * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to nested graphs too; nested
+ * graphs also get the outer namespaces. A call without these (a save by hand, `updateState`) isn't known here.
+ */
+export class RunStarts {
+  readonly #runs: Runs;
+  readonly #found = new WeakMap<object, Map<string, RunStart>>();
+
+  constructor(runs: Runs) {
+    this.#runs = runs;
+  }
+
+  /** Whether this read starts a run. A nested graph started with the graph around it, unless it has a thread of its own. */
+  isStart(config: RunnableConfig, at: Place): boolean {
+    return isObject(config.metadata) && this.#around(config, at) === undefined;
+  }
+
+  /** A run starts, and has found this. */
+  add(config: RunnableConfig, at: Place, start: RunStart): void {
+    for (const run of [config.metadata, controlOf(config)]) {
+      if (!isObject(run)) continue;
+      const found = this.#found.get(run) ?? new Map<string, RunStart>();
+      this.#found.set(run, found.set(namespaceKey(at), start));
+    }
+  }
+
+  /**
+   * The start of the run that makes a save. A graph that a node calls on another thread belongs to the outer run.
+   *
+   * @returns members that are undefined where nothing is known
+   */
+  of(config: RunnableConfig, at: Place): RunStart {
+    const found = this.#around(config, at) ?? this.#of(config.metadata, at) ?? UNKNOWN;
+    if (found.lease !== undefined) return found;
+    const lease = this.#runs.leaseOf(runAround(config.callbacks));
+    return lease === undefined ? found : { sawDeletion: found.sawDeletion, sawEpoch: found.sawEpoch, lease };
+  }
+
+  #around(config: RunnableConfig, at: Place): RunStart | undefined {
+    const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
+    if (insideNode === undefined || !isObject(around)) return undefined;
+    // The root of another thread, called within a run, starts a run of its own. The metadata name the outer thread.
+    const isRootElsewhere = at.ns === "" && config.metadata?.["thread_id"] !== at.threadId;
+    const above = isRootElsewhere ? [] : Object.keys(around);
+    const found = above.map((ns) => this.#of(controlOf(config), { threadId: at.threadId, ns }));
+    return found.find((start) => start !== undefined);
+  }
+
+  #of(run: unknown, at: Place): RunStart | undefined {
+    return isObject(run) ? this.#found.get(run)?.get(namespaceKey(at)) : undefined;
+  }
+}
+
+function controlOf(config: RunnableConfig): unknown {
+  return (config as { control?: unknown }).control;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>

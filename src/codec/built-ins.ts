@@ -1,6 +1,5 @@
 import { types } from "node:util";
-import { isOfNativeClass, nameOfClass } from "./inspect";
-import { type Kind, kindOf, listOf, malformed, onlyKeys, open, quote, textOf } from "./kind";
+import { isOfNativeClass, type Kind, kindOf, listOf, malformed, nameOfClass, onlyKeys, open, quote, textOf } from "./kind";
 
 const date = kindOf<Date>({
   tag: "Date",

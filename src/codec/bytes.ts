@@ -1,12 +1,23 @@
 import { endianness } from "node:os";
 import { types } from "node:util";
-import { elementType } from "./inspect";
-import { kindOf, type Kind, type Writing } from "./kind";
-import { isIndex } from "./inspect";
-import { open, type JsonRecord } from "./kind";
-import { malformed, onlyKeys, textOf } from "./kind";
-import { isOfNativeClass } from "./inspect";
-import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./inspect";
+import {
+  elementType,
+  isBareView,
+  isIndex,
+  isOfNativeClass,
+  type JsonRecord,
+  type Kind,
+  kindOf,
+  malformed,
+  memoryOf,
+  onlyKeys,
+  open,
+  textOf,
+  TYPED_ARRAYS,
+  type TypedArray,
+  type TypedArrayClass,
+  type Writing,
+} from "./kind";
 
 const SWAP = endianness() === "BE";
 

@@ -1,11 +1,19 @@
 import { types } from "node:util";
-import { argumentsOf, propertyOf, type Arguments } from "./instances";
-import { freshOf, INSTANCE_CLASSES, type InstanceClass } from "./instances";
 import { encode } from "./encode";
-import { elementType, innerKind, innerKindOfPlain } from "./inspect";
-import { define, put, type JsonRecord } from "./kind";
-import { isPartOf } from "./inspect";
-import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray } from "./inspect";
+import { type Arguments, argumentsOf, freshOf, INSTANCE_CLASSES, type InstanceClass, propertyOf } from "./instances";
+import {
+  define,
+  elementType,
+  innerKind,
+  innerKindOfPlain,
+  isBareView,
+  isPartOf,
+  type JsonRecord,
+  memoryOf,
+  put,
+  TYPED_ARRAYS,
+  type TypedArray,
+} from "./kind";
 
 /** The result of a copy that can't be exact. */
 export const NO_COPY: unique symbol = Symbol("no copy");

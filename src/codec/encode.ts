@@ -1,8 +1,11 @@
 import { types } from "node:util";
 import { TurnsError } from "../errors";
-import { ofSubclass } from "./built-ins";
+import { ERROR_KINDS, ofSubclass } from "./built-ins";
 import { isStackOverflow, unserializable } from "./failures";
+import { KINDS } from "./table";
 import {
+  chainLength,
+  classNameOf,
   finiteNumbers,
   hasHiddenState,
   hidesContent,
@@ -12,10 +15,17 @@ import {
   isDense,
   isIndex,
   isPlainPrototype,
+  type JsonRecord,
+  type Kind,
+  MARKER,
+  MAX_LEVELS,
+  open,
   ownToJson,
-} from "./inspect";
-import { type JsonRecord, MARKER, MAX_LEVELS, open, quote, tagged, type Writing } from "./kind";
-import { errorKindFor, kindFor, nearestKind } from "./table";
+  parentOf,
+  quote,
+  tagged,
+  type Writing,
+} from "./kind";
 
 /** What to do with values that the codec has no exact form for. */
 export interface EncodeOptions {
@@ -307,6 +317,37 @@ class Writer implements Writing {
     if (innerKind(value) !== undefined || hidesContent(value)) this.fail(instanceOf(prototype));
     return this.plainObject(value);
   }
+}
+
+const BY_PROTOTYPE: ReadonlyMap<object, Kind> = new Map(KINDS.map((kind) => [kind.prototype, kind]));
+const BY_NAME: ReadonlyMap<string, Kind> = new Map(KINDS.map((kind) => [kind.tag, kind]));
+
+/**
+ * The kind of a value, by its prototype. A prototype outside the table may still be the same class from another realm or a second
+ * copy of a library. A subclass never passes, because its prototype chain is longer.
+ */
+function kindFor(value: object, prototype: object): Kind | undefined {
+  const known = BY_PROTOTYPE.get(prototype);
+  if (known !== undefined) return known;
+  const kind = BY_NAME.get(classNameOf(prototype));
+  return kind !== undefined && chainLength(prototype) === chainLength(kind.prototype) && kind.accepts(value) ? kind : undefined;
+}
+
+/** The first class of the table that a prototype descends from. */
+function nearestKind(prototype: object): Kind | undefined {
+  for (let current: object | null = prototype; current !== null; current = parentOf(current)) {
+    const kind = BY_PROTOTYPE.get(current);
+    if (kind !== undefined) return kind;
+  }
+  return undefined;
+}
+
+/** The built-in class that a custom error is saved as: the nearest one it extends. */
+function errorKindFor(value: object, prototype: object): Kind | undefined {
+  const kind = nearestKind(prototype);
+  if (kind !== undefined && ERROR_KINDS.includes(kind)) return kind;
+  const isError = types.isNativeError(value) || Object.prototype.toString.call(value) === "[object DOMException]";
+  return isError ? BY_NAME.get("Error") : undefined;
 }
 
 /** One step from a value to a part of it. */

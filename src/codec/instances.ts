@@ -16,9 +16,9 @@ import {
 } from "@langchain/core/messages";
 import { Command, COMMAND_SYMBOL, Overwrite, Send } from "@langchain/langgraph";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
-import { isPartOf, sameDefault } from "./inspect";
 import {
   define,
+  isPartOf,
   type JsonRecord,
   type Kind,
   kindOf,
@@ -29,6 +29,7 @@ import {
   open,
   put,
   type Reading,
+  sameDefault,
   type Writing,
 } from "./kind";
 

@@ -1,8 +1,7 @@
 import { types } from "node:util";
 import { INSTANCE_CLASSES, MESSAGE } from "./instances";
 import { bytesOf, copyOf, isBare, isBareDate, isBareList, NO_COPY } from "./copy";
-import { elementType, mayHideContent } from "./inspect";
-import { TYPED_ARRAYS } from "./inspect";
+import { elementType, mayHideContent, TYPED_ARRAYS } from "./kind";
 
 /*
  * A save compares each value with a private copy of what was saved in its place (decision 6). The cost is reading memory, so a

@@ -1,33 +1,23 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import type { ResolvedOptions } from "../options";
-import { type CheckpointAddress, importedAt, type Place } from "../run-config";
+import { importedAt, type Place } from "../run-config";
 import type { NewThought, TurnState } from "../store/store";
 import { type PlannedTask, plannedTasks } from "../turns/node-task";
 import type { Redaction } from "../turns/redaction";
-import type { SeenCheckpoints } from "../turns/seen-checkpoints";
 import { withoutBookkeeping } from "../turns/turn";
-import { EarlyOutcomes } from "./early-outcomes";
 
 /**
  * Thoughts of graphs that aren't attached. Nobody sees their nodes start, so their Thoughts are derived from the checkpoints: one
  * for each node task that LangGraph will run next.
  */
 export class PlannedThoughts {
-  /** Outcomes of node tasks whose Thoughts haven't come yet. */
-  readonly earlyOutcomes = new EarlyOutcomes();
   #warned = false;
 
   constructor(
     private readonly options: Pick<ResolvedOptions, "createId" | "logger" | "serde">,
     private readonly redaction: Redaction,
-    private readonly seen: SeenCheckpoints,
   ) {}
-
-  /** Whether writes come before the checkpoint they are based on, and so before the Thought of their node task. */
-  isEarly(at: CheckpointAddress): boolean {
-    return !this.seen.has(at);
-  }
 
   /**
    * The first graph that has any is warned about, unless it is being imported.

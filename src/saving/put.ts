@@ -1,32 +1,64 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
-import { addressOf, checkedId, refuseMalformed } from "../run-config";
+import { encode } from "../codec";
+import type { ResolvedOptions } from "../options";
+import {
+  addressOf,
+  checkedId,
+  type CheckpointAddress,
+  claimOfCheckpoint,
+  refuseMalformed,
+  type RunNames,
+  type RunStarts,
+  timeOfSave,
+} from "../run-config";
 import { copiedMetadata, copyExceptValues, type UserSerde } from "../serde";
-import type { SavedCheckpoint, Store } from "../store/store";
+import type { EarlyOutcome, NewCheckpoint, SavedCheckpoint, Store } from "../store/store";
+import type { EarlyOutcomes, UnsavedResults } from "../turns/handed-in";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
+import type { RunRegistry } from "../turns/run-registry";
 import type { Values } from "../values";
-import type { CheckpointRequests, CheckpointToSave, Stored } from "./checkpoint-request";
-import type { FailedSaves } from "./failed-saves";
+import type { PlannedThoughts } from "./planned-thoughts";
 import type { SaveProgress } from "./save-progress";
+
+/** What goes into a checkpoint: as it is, or as the user's serde encoded it. */
+interface Stored {
+  values: Record<string, unknown>;
+  metadata: unknown;
+}
+
+/** Where a checkpoint goes, and the one it was made from. */
+type CheckpointToSave = CheckpointAddress & { parentId: string | undefined };
+
+interface CheckpointSavesParts {
+  options: ResolvedOptions;
+  recorder: TurnRecorder;
+  store: Store;
+  values: Values;
+  serde: UserSerde | undefined;
+  runs: RunRegistry;
+  runNames: RunNames;
+  runStarts: RunStarts;
+  planned: PlannedThoughts;
+  early: EarlyOutcomes;
+  unsaved: UnsavedResults;
+  progress: SaveProgress;
+}
 
 /** LangGraph's `put`: saves checkpoints. */
 export class CheckpointSaves {
-  constructor(
-    private readonly recorder: TurnRecorder,
-    private readonly requests: CheckpointRequests,
-    private readonly store: Store,
-    private readonly values: Values,
-    private readonly serde: UserSerde | undefined,
-    private readonly progress: SaveProgress,
-    private readonly failed: FailedSaves,
-  ) {}
+  readonly #parts: CheckpointSavesParts;
+
+  constructor(parts: CheckpointSavesParts) {
+    this.#parts = parts;
+  }
 
   /**
    * Serialises the checkpoint and hands it to the store before it waits for anything.
    *
    * @param newVersions see {@link toSave}
    * @returns the config that addresses the saved checkpoint
-   * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT; and what {@link FailedSaves.failed} throws
+   * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT; and what {@link SaveProgress.failed} throws
    */
   async put(
     config: RunnableConfig,
@@ -37,27 +69,26 @@ export class CheckpointSaves {
     const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
     refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put"), parentId };
-    const isRun = isRecorded(config.callbacks, this.recorder);
-    const over = this.progress.checkpointComes(config, at, checkpoint, metadata, isRun);
+    const { recorder, progress, serde } = this.#parts;
+    const isRun = isRecorded(config.callbacks, recorder);
+    const over = progress.checkpointComes(config, at, checkpoint, metadata, isRun);
     // The caller may change its objects as soon as it has the promise.
     const said = { source: metadata.source, step: metadata.step };
-    const isEnd = this.progress.isEnd(at, checkpoint, metadata);
+    const isEnd = progress.isEnd(at, checkpoint, metadata);
     try {
-      this.failed.refuse(at, parentId);
+      progress.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const described = withRunId(metadata, config);
       const kept = toSave(checkpoint, metadata, parentId, newVersions);
-      const { serde } = this;
       const saving =
         serde === undefined
           ? this.#commit(config, isRun, at, kept, metadata, { values: kept.channel_values, metadata: described })
           : this.#commitSerialized(serde, config, isRun, at, kept, described);
       const saved = saving instanceof Promise ? await saving : saving;
-      this.failed.succeeded(at);
-      this.progress.checkpointSaved(at, said, saved, isEnd);
+      progress.checkpointSaved(at, said, saved, isEnd);
       over?.();
     } catch (error) {
-      const told = this.failed.failed(config, at, error);
+      const told = progress.failed(config, at, error);
       over?.();
       await told;
     }
@@ -77,7 +108,7 @@ export class CheckpointSaves {
     const said = copiedMetadata(described);
     return serde.inOrder(serde.channels(kept.channel_values, said), (stored) => {
       // The parent may have failed since.
-      this.failed.refuse(at, at.parentId);
+      this.#parts.progress.refuse(at, at.parentId);
       return this.#commit(config, isRun, at, kept, said, stored);
     });
   }
@@ -90,13 +121,75 @@ export class CheckpointSaves {
     metadata: CheckpointMetadata,
     stored: Stored,
   ): ReturnType<Store["putCheckpoint"]> {
-    const request = this.requests.of(config, isRun, at, checkpoint, metadata, stored);
-    const saved = this.store.putCheckpoint(request, isRun ? "boundary" : "now");
+    const { store, values } = this.#parts;
+    const request = this.#request(config, isRun, at, checkpoint, metadata, stored);
+    const saved = store.putCheckpoint(request, isRun ? "boundary" : "now");
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
-      this.values.saved(at, request.values, done);
+      values.saved(at, request.values, done);
       return done;
     };
     return saved instanceof Promise ? saved.then(remember) : remember(saved);
+  }
+
+  /**
+   * The request to the store. Serialises everything before it returns: the caller may change its objects afterwards.
+   *
+   * @param isRun whether the run is recorded; if not, Thoughts are derived from the checkpoint
+   * @throws {TurnsError} UNSERIALIZABLE_VALUE naming channel and path; INVALID_CONFIG
+   */
+  #request(
+    config: RunnableConfig,
+    isRun: boolean,
+    at: CheckpointToSave,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    stored: Stored,
+  ): NewCheckpoint {
+    const { options, runs, runNames, runStarts, planned, early } = this.#parts;
+    const above = parentsOf(metadata);
+    const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
+    const claim = claimOfCheckpoint(runNames.remember(config, at), at, metadata.source);
+    const createdAt = timeOfSave(config, options.clock);
+    const runId: unknown = config.metadata?.["run_id"];
+    const values = this.#parts.values.channels(at, stored.values);
+    const { sawDeletion, sawEpoch, lease } = runStarts.of(config, at);
+    return {
+      threadId: at.threadId,
+      ns: at.ns,
+      checkpointId: at.checkpointId,
+      parentId: at.parentId,
+      source: metadata.source,
+      step: metadata.step,
+      runId: typeof runId === "string" ? runId : undefined,
+      above,
+      sawDeletion,
+      sawEpoch,
+      lease,
+      // A prune couldn't read the parents in metadata that a serde has encoded.
+      body: encode(
+        options.serde === undefined ? { v, ts, versions_seen: seen } : { v, ts, versions_seen: seen, parents: above },
+        options,
+      ),
+      metadata: encode(stored.metadata, options),
+      delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(stored.values, channel)),
+      values,
+      versions: { ...versions },
+      claim,
+      createdAt,
+      graphRuns: runs.graphRunsOf(at.threadId),
+      planned: isRun ? [] : planned.of(config, at, checkpoint, metadata, claim.taskId, createdAt),
+      outcomes: early.take(at),
+      completed: isRun && metadata.source === "loop" ? this.#completed(at, metadata.step, createdAt) : [],
+      mayHaveHoles: options.onCheckpointError === "continue",
+    };
+  }
+
+  #completed(at: CheckpointToSave, step: number, createdAt: string): EarlyOutcome[] {
+    const { options, unsaved } = this.#parts;
+    return unsaved.take(at, step).map((nodeTaskId) => {
+      const settle = { status: "ok", durable: true, update: undefined, actionId: options.createId() } as const;
+      return { nodeTaskId, createdAt, settle };
+    });
   }
 }
 
@@ -123,4 +216,17 @@ function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): Checkp
   if (typeof runId !== "string" || Object.hasOwn(metadata, "run_id")) return metadata;
   const described: Record<string, unknown> = { ...metadata, run_id: runId };
   return described as unknown as CheckpointMetadata;
+}
+
+/** A caller that saves by hand may leave them out. */
+function parentsOf({ parents }: { parents?: Record<string, unknown> }): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(parents ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+  );
+}
+
+/** Delta channels whose value isn't in the checkpoint. LangGraph counts the writes since their last snapshot. */
+function deltaChannels(metadata: CheckpointMetadata): string[] {
+  const counters = (metadata as { counters_since_delta_snapshot?: unknown }).counters_since_delta_snapshot;
+  return typeof counters === "object" && counters !== null ? Object.keys(counters) : [];
 }

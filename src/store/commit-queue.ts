@@ -4,7 +4,7 @@ import { CommitInDoubt, StaleFacts } from "./engine";
 import type { Program } from "./program";
 import { type Session, LeftUnwritten, type WrittenThread } from "./session";
 import { refuseRetiredKey } from "./ops/keys";
-import { TookAllBack } from "./ops/turn-changes";
+import { TookAllBack } from "./ops/turns";
 import type { Awaitable } from "./store";
 import { areWritten } from "./ops/thread-rows";
 import { atEndOfMacrotask } from "../timers";

@@ -1,10 +1,9 @@
 import type { Sealing } from "../sealing";
 import type { Engine } from "./engine";
 import type { Bound, Execute, Program, Statement } from "./program";
-import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
+import { type Rows, THREAD_ROWS, TURN_ROWS, turnValues } from "./rows";
 import type { RowOf, Table } from "./tables";
 import { Recent, type ThreadState } from "./thread-state";
-import { turnValues } from "./turn-rows";
 
 /** How many thread tags are remembered. */
 const TAGS_MAX = 1_000;

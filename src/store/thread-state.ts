@@ -195,6 +195,15 @@ export class ThreadState {
     this.#turns.push(turn);
   }
 
+  /** Remembers a turn that is new or has changed. Turns of finished node tasks aren't remembered. */
+  rememberTurn(turn: TurnRow): void {
+    const { nodeTaskId, id } = turn;
+    const known = nodeTaskId === undefined ? undefined : this.facts.turns.get(nodeTaskId);
+    if (nodeTaskId === undefined || known === undefined) return;
+    if (turn.turnType === "Action" && turn.durable) this.facts.turns.delete(nodeTaskId);
+    else this.facts.turns.set(nodeTaskId, [...known.filter((other) => other.id !== id), turn].toSorted(bySeq));
+  }
+
   /**
    * Replaces a turn that is still to be written.
    * @returns whether it was still to be written
@@ -222,6 +231,10 @@ export class ThreadState {
   written(): void {
     this.#isChanged = false;
   }
+}
+
+function bySeq(left: TurnRow, right: TurnRow): number {
+  return (left.seq ?? 0) - (right.seq ?? 0);
 }
 
 function full(threadId: string): TurnsError {

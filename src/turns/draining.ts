@@ -5,6 +5,38 @@ import { atEndOfMacrotask } from "../timers";
 /** How many macrotasks LangGraph needs to hand in what a node has returned. */
 const TURNS_TO_COMMIT = 2;
 
+/** Counts what is in progress in this process, by thread: node bodies, or saves. */
+export class OpenWork {
+  readonly #threads = new Map<string, { count: number; end: Promise<void>; ended: () => void }>();
+
+  /** Counts something until the returned function is called. */
+  began(threadId: string): () => void {
+    const work = this.#threads.get(threadId) ?? { count: 0, ...newEnd() };
+    this.#threads.set(threadId, work);
+    work.count += 1;
+    return () => {
+      work.count -= 1;
+      if (work.count > 0) return;
+      this.#threads.delete(threadId);
+      work.ended();
+    };
+  }
+
+  countOf(threadId: string): number {
+    return this.#threads.get(threadId)?.count ?? 0;
+  }
+
+  /** Resolves when nothing is in progress on the thread any more; undefined if nothing is. */
+  endOf(threadId: string): Promise<void> | undefined {
+    return this.#threads.get(threadId)?.end;
+  }
+}
+
+function newEnd(): { end: Promise<void>; ended: () => void } {
+  let ended = (): void => undefined;
+  return { end: new Promise((resolve) => (ended = resolve)), ended: () => ended() };
+}
+
 /** A thread and its running nodes: none while a rewind of it probes or undoes effects. */
 export interface RunningThread {
   threadId: string;

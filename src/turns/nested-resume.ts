@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
-import { OpenWork } from "./seen-checkpoints";
+import { OpenWork } from "./draining";
 import { isPregel, type PregelLike } from "./attached-graph";
 import { plannedTasks } from "./node-task";
 import { askAgain } from "./refused-answers";

@@ -1,6 +1,6 @@
 import { isWithin } from "../store/namespaces";
 import type { Lease, SawDeletion } from "../store/store";
-import { OpenWork } from "./seen-checkpoints";
+import { OpenWork } from "./draining";
 import type { RunRegistry } from "./run-registry";
 import { uptime } from "../system";
 import { every, noMore } from "../timers";

@@ -13,8 +13,7 @@ import {
   type Store,
 } from "../store/store";
 import { uptime } from "../system";
-import { Draining } from "./draining";
-import { OpenWork } from "./seen-checkpoints";
+import { Draining, OpenWork } from "./draining";
 import { BEAT_EXPIRY_MS, holdId, isAlive, isLost, runsOfThisProcess, thisProcess } from "./process-identity";
 import { atEndOfMacrotask, every, later, noMore } from "../timers";
 

@@ -3,7 +3,7 @@ import { TurnsError } from "../errors";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
 import { isSaver } from "../known-savers";
 import type { ResolvedOptions } from "../options";
-import type { RunNames } from "../run-names";
+import type { RunNames } from "../run-config";
 import { namespaceAbove } from "../store/namespaces";
 import type {
   Awaitable,
@@ -18,14 +18,13 @@ import type {
   TurnStatus,
   TurnType,
 } from "../store/store";
+import { type SeenCheckpoints, tells, type UnsavedResults } from "./handed-in";
 import type { Attempt, Elsewhere } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
-import type { SaveReports } from "./save-reports";
-import { type SeenCheckpoints, tells } from "./seen-checkpoints";
 import type { ModelCaller } from "./tokens";
-import type { UnsavedResults } from "./unsaved-results";
+import type { TurnReports } from "./turn-reports";
 
 interface TurnLogParts {
   store: Store;
@@ -34,7 +33,7 @@ interface TurnLogParts {
   failures: PendingFailures;
   redaction: Redaction;
   seen: SeenCheckpoints;
-  reports: SaveReports;
+  reports: TurnReports;
   unsaved: UnsavedResults;
   /** The task names that runs gave. */
   names: RunNames;

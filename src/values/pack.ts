@@ -12,13 +12,22 @@ import {
 } from "../codec";
 import { Unserializable } from "../codec/failures";
 import type { Chunk, PackedList, PackedText, PackedValue, PackedWhole, Segment } from "../store/store";
-import { type Element, KnownList, extended, finished, lengthOf, newDigest, repeatsTooMuch, type RunningDigest } from "./known";
 import {
+  COMMA,
+  type Element,
+  endOfString,
+  extended,
+  finished,
   type KnownChannel,
   type KnownEntry,
+  KnownList,
   type KnownState,
   type KnownWhole,
+  lengthOf,
+  newDigest,
+  QUOTE,
   REMEMBERED_LIST_MAX,
+  type RunningDigest,
   type ThreadMemory,
 } from "./memory";
 
@@ -384,4 +393,57 @@ function grownObjects({ value, before, keep }: PackingList, objects: unknown[] |
 function upTo(segments: readonly Segment[], keep: number): readonly Segment[] {
   const last = segments.at(-1);
   return last === undefined || last.from < keep ? segments : segments.filter(({ from }) => from < keep);
+}
+
+/*
+ * A part that a text refers to more than once becomes one value per reference, so a small text can become a large value. In a
+ * forged file, a few parts could ask for more than any memory. So reading has a limit, and saving stays far below it.
+ */
+
+/** How much repeated parts of a checkpoint may weigh when it is read: some hundreds of megabytes. */
+export const REPEATED_READ_MAX = 2 ** 23;
+/** How much references may repeat in one saved value. A value that repeats more is written out. */
+const REPEATED_SAVED_MAX = 2 ** 21;
+
+/** Instances have properties that their text needn't mention. */
+const TAG_WEIGHT = 8;
+
+const BEGINNING = '{"~":"chunk","v":"';
+const REFERENCE_LENGTH = chunkTag("").length + 43;
+const REFERENCE = /\{"~":"chunk","v":"([\w-]{43})"\}/g;
+
+/** The memory that a value takes, estimated from its text in units of some 64 bytes: it counts parts, tags and characters. */
+export function weightOf(text: string): number {
+  let weight = 1 + Math.floor(text.length / 64);
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    // [ and { differ by 32.
+    else if (code === COMMA || (code | 0x20) === 0x7b) weight += text.startsWith('"~"', at + 1) ? TAG_WEIGHT : 1;
+  }
+  return weight;
+}
+
+/** Whether a packed text repeats its parts so often that it has to be written out instead. */
+function repeatsTooMuch(text: string, parts: ReadonlyMap<string, Chunk>): boolean {
+  if (referencesIn(text) <= parts.size) return false;
+  const weights = new Map<string, number | undefined>();
+  let repeated = 0;
+  for (const [, address = ""] of text.matchAll(REFERENCE)) {
+    const chunk = parts.get(address);
+    // Data may look like a reference.
+    if (chunk === undefined) continue;
+    const weight = weights.has(address) ? (weights.get(address) ?? weightOf(chunk.text)) : undefined;
+    weights.set(address, weight);
+    repeated += weight ?? 0;
+    if (repeated > REPEATED_SAVED_MAX) return true;
+  }
+  return false;
+}
+
+/** An upper bound, because data may look like a reference. */
+function referencesIn(text: string): number {
+  let found = 0;
+  for (let at = text.indexOf(BEGINNING); at >= 0; at = text.indexOf(BEGINNING, at + REFERENCE_LENGTH)) found += 1;
+  return found;
 }

@@ -1,8 +1,18 @@
 import { chunkAddresses, decode } from "../codec";
 import { describe, TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
-import { Element, KnownList, extended, finished, lengthOf, newDigest, REPEATED_READ_MAX, weightOf } from "./known";
-import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
+import {
+  Element,
+  extended,
+  finished,
+  type KnownChannel,
+  KnownList,
+  lengthOf,
+  newDigest,
+  REMEMBERED_LIST_MAX,
+  type ThreadMemory,
+} from "./memory";
+import { REPEATED_READ_MAX, weightOf } from "./pack";
 
 /** For a smaller value, decoding is faster than remembering. */
 const REMEMBER_MIN = 512;

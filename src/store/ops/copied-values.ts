@@ -1,5 +1,5 @@
 import { chunkAddresses, chunkTag } from "../../codec";
-import { finished } from "../../values/known";
+import { finished } from "../../values/memory";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";

@@ -16,11 +16,10 @@ import {
   rootTaskName,
 } from "./effect-orphans";
 import { unfinishedRewind } from "./rewind-records";
-import { enterThread, checkLease, threadIdOf, threadKey } from "./thread-rows";
+import { checkLease, claimTask, enterThread, threadIdOf, threadKey } from "./thread-rows";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import type { ThreadState } from "../thread-state";
 import { storeChunks } from "./values";
-import { claimTask } from "./tasks";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
 const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);

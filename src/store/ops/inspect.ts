@@ -2,7 +2,17 @@ import type { EffectRow } from "../effects";
 import { chunkAddresses } from "../../codec";
 import { textFor } from "../dialect";
 import { type Program, mapped } from "../program";
-import { CHUNK_ROWS, EFFECT_ROWS, REWIND_ROWS, RUN_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
+import {
+  CHUNK_ROWS,
+  EFFECT_ROWS,
+  type RawTurn,
+  REWIND_ROWS,
+  RUN_ROWS,
+  SNAPSHOT_ROWS,
+  toTurn,
+  TURN_ROWS,
+  WRITE_ROWS,
+} from "../rows";
 import { type Drift, driftOf, type SchemaPart } from "../schema-drift";
 import type { Session } from "../session";
 import { ofThread, SPAN, threadOfSeq } from "../spans";
@@ -10,7 +20,6 @@ import type { CheckpointHead, Inspection, ListPointer, RewindRow, RunRow, TokenC
 import type { StoredSize, StoredText, TableSize, TaskTokens, ThreadActivity, ThreadSize, Writer } from "../inspection";
 import { ALL_TABLES, type CHUNKS, type RawOf, type Table, THREAD_TABLES } from "../tables";
 import { prunedTokensOf, summed } from "../token-sums";
-import { type RawTurn, toTurn } from "../turn-rows";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawSnapshot, toLiveHead } from "./heads";
 import { movedToOf } from "../moves";

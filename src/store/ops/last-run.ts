@@ -10,8 +10,8 @@ import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { LATEST } from "./read-checkpoints";
-import { lastRunTask } from "./tasks";
-import { countedThread } from "./thread-rows";
+import { countedThread } from "./row-counts";
+import { lastRunTask } from "./thread-rows";
 
 /**
  * From the head back to the input it came from. CROSS JOIN keeps the order: each parent is one look-up. Work on a checkpoint led

@@ -1,4 +1,4 @@
-import { extended, newDigest, type RunningDigest } from "../../values/known";
+import { extended, newDigest, type RunningDigest } from "../../values/memory";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import type { ListPointer } from "../store";

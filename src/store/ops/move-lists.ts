@@ -1,4 +1,4 @@
-import { extended, finished, newDigest, type RunningDigest } from "../../values/known";
+import { extended, finished, newDigest, type RunningDigest } from "../../values/memory";
 import type { MovedLists, MovedRow } from "../moves";
 import type { Program } from "../program";
 import { corrupted } from "../refusals";

@@ -12,10 +12,10 @@ import { isThere, leaveArchive, leaveThread } from "./leftovers";
 import { saveMovedRows, smallRowsToMove } from "./move-rows";
 import { unfinishedRewind } from "./rewind-records";
 import { clearRuns, insertRun, leftId } from "./runs";
+import { countedRows } from "./row-counts";
 import {
   carryDeletion,
   checkLease,
-  countedRows,
   deletionOf,
   insertThread,
   listRuns,

@@ -8,7 +8,7 @@ import { deleteThread } from "./threads";
 import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../store";
 import { ThreadFacts } from "../thread-state";
 import { DELETE_ARCHIVE } from "./archive";
-import { deleteUnusedGraphs } from "./graphs";
+import { deleteUnusedGraphs } from "./turns";
 import { IN_PART, partsOf } from "./paging";
 import { keepTokens } from "./pruned-tokens";
 import { listRuns, refuseMoved, threadKey } from "./thread-rows";

@@ -1,13 +1,12 @@
 import { TurnsError } from "../../errors";
 import { pathOf } from "../effects";
 import type { Program } from "../program";
-import { TASK_ROWS, TURN_ROWS } from "../rows";
+import { type RawTurn, TASK_ROWS, toTurn, TURN_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { TurnRow } from "../store";
 import type { RawOf, TASKS } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { type NodeTokens, prunedTokensOf, prunedTokensText, withTokens } from "../token-sums";
-import { type RawTurn, toTurn } from "../turn-rows";
 import { IN_PART, partsOf } from "./paging";
 
 /** Thoughts only: an Action repeats the tokens of its Thought. */

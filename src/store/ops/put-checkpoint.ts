@@ -16,10 +16,8 @@ import type {
 import { type ThreadState, type KnownHead, headKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { type Manifest, type RawSnapshot, BY_ID, toLiveHead } from "./heads";
-import { claimTask } from "./tasks";
-import { enterThread, isThere, rewound } from "./thread-rows";
-import { type SavedApart, turnApart } from "./turn-changes";
-import { insertThought, settleAction } from "./turns";
+import { claimTask, enterThread, isThere, rewound } from "./thread-rows";
+import { insertThought, type SavedApart, settleAction, turnApart } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
 
 export const LIVE = "superseded_by IS NULL";

@@ -20,7 +20,7 @@ import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { liveWrites, type RawWrites, WRITE_PLACES, writesIn } from "./put-writes";
-import { threadKey, threadIdOf } from "./thread-rows";
+import { threadIdOf, threadKey } from "./thread-rows";
 import { ChunkReader, readList, type StoredChunk } from "./values";
 
 const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);

@@ -1,11 +1,10 @@
 import { textFor } from "../dialect";
 import type { Program } from "../program";
-import { TURN_ROWS } from "../rows";
+import { type RawTurn, toTurn, TURN_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { TurnStatus, Lease, TurnRow } from "../store";
-import { type RawTurn, toTurn } from "../turn-rows";
 import { checkLease, threadKey } from "./thread-rows";
-import { updateTurn, turnOf } from "./turn-changes";
+import { turnOf, updateTurn } from "./turns";
 
 const BY_ID = TURN_ROWS.select("WHERE id = ?");
 const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");

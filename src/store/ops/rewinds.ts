@@ -12,8 +12,8 @@ import { forgetRecovery } from "./recoveries";
 import { archivedRow } from "./row-references";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns } from "./runs";
-import { growEpoch, listRuns, outdate, recount, threadKey, threadOrSignpost } from "./thread-rows";
-import { listTasks } from "./tasks";
+import { recount } from "./row-counts";
+import { growEpoch, listRuns, listTasks, outdate, threadKey, threadOrSignpost } from "./thread-rows";
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;

@@ -11,8 +11,7 @@ import { toLiveHead } from "./heads";
 import { rememberRead } from "./put-checkpoint";
 import { writesIn } from "./put-writes";
 import { type AnsweredCheckpoint, askCheckpoint, getCheckpoint, hydrated } from "./read-checkpoints";
-import { type RawTask, toTask } from "./tasks";
-import { isIntact, OF_ID, type RawThread, tagOf, threadKey, TOMBSTONE_OF } from "./thread-rows";
+import { isIntact, OF_ID, type RawTask, type RawThread, tagOf, threadKey, TOMBSTONE_OF, toTask } from "./thread-rows";
 import type { StoredChunk } from "./values";
 
 /** For a start that doesn't know the number of its thread yet. */

@@ -15,7 +15,8 @@ import {
   WRITE_ROWS,
 } from "../rows";
 import type { Session } from "../session";
-import { allowAgain, countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-rows";
+import { countedRows } from "./row-counts";
+import { allowAgain, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-rows";
 import type { CopyOrder } from "../store";
 import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
 import { type ThreadCounts, ThreadState } from "../thread-state";

@@ -2,21 +2,12 @@ import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import type { Program } from "../program";
 import { corrupted, leaseLost, runOver, threadMoved } from "../refusals";
-import { THREAD_ROWS, TOMBSTONE_ROWS, RUN_ROWS } from "../rows";
+import { changedTurn, type RawTurn, RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, toTurn, TURN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
-import type { Lease, SawDeletion, SawEpoch, RunRow } from "../store";
-import {
-  type RawOf,
-  type THREADS,
-  REWINDS,
-  rowsOfThread,
-  type Table,
-  THREAD_TABLES,
-  type TOMBSTONES,
-  type RUNS,
-} from "../tables";
-import { ThreadFacts, type ThreadCounts, type ThreadFields, ThreadState, type Deletion, headKey } from "../thread-state";
+import type { Lease, RunRow, SawDeletion, SawEpoch, TaskClaim, TaskRow } from "../store";
+import type { RawOf, RUNS, TASKS, THREADS, TOMBSTONES } from "../tables";
+import { type Deletion, headKey, type ThreadCounts, ThreadFacts, type ThreadFields, ThreadState } from "../thread-state";
 import { refuseEncrypted } from "./keys";
 
 export type RawThread = RawOf<typeof THREADS>;
@@ -390,64 +381,118 @@ export function* showInThread(session: Session, threadId: string): Program {
   if (key !== undefined && key.row.movedTo === undefined) key.touch();
 }
 
-const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];
-const KINDS = Object.keys(NO_ROWS) as (keyof ThreadCounts)[];
-const ON_RECORD = `SELECT ${KINDS.join(", ")} FROM langgraph_threads WHERE thread = ?`;
-const SUMS = KINDS.map(
-  (kind) =>
-    `${COUNTED_TABLES.filter(({ counted }) => counted === kind)
-      .map(counting)
-      .join(" + ")} AS ${kind}`,
-);
-const COUNTED = `SELECT ${SUMS.join(", ")}`;
+export type RawTask = RawOf<typeof TASKS>;
 
-/** A turn without a number would never be read. */
-function counting(table: Table): string {
-  const rows = table.columns["seq"]?.nullable === true ? "count(seq)" : "count(*)";
-  return `(SELECT ${rows} FROM ${table.name} WHERE ${rowsOfThread(table)})`;
+const CURRENT = TASK_ROWS.select("WHERE thread = ? ORDER BY seq DESC LIMIT 1");
+/** Includes all later rows: if a kind was tampered with, one of those might be the one to find. */
+const SINCE_LAST_RUN = TASK_ROWS.select(`WHERE thread = ?1
+  AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND kind = 'run'), 0) ORDER BY seq`);
+const TURNS_SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
+const ALL = TASK_ROWS.select("WHERE thread = ? ORDER BY seq");
+
+/** Books a commit to its task. Runs inside the commit's transaction, before the commit takes its own seq. */
+export function* claimTask(session: Session, key: ThreadState, claim: TaskClaim, createdAt: string): Program<TaskRow> {
+  const { current, lastRun } = yield* tasksKnown(session, key);
+  const change = ownershipChange(current, lastRun, claim, key.threadId);
+  if (change.type === "rename" && current !== undefined) {
+    const renamed = { ...current, taskId: change.taskId };
+    key.touch();
+    yield* renameTaskOfTurns(session, key, current, renamed.taskId);
+    yield* session.run(TASK_ROWS.update, ...TASK_ROWS.changed(session.sealing, key, renamed));
+    key.facts.tasks = { current: renamed, lastRun: lastRun === current ? renamed : lastRun };
+    return renamed;
+  }
+  if (change.type === "open") {
+    const { taskId, graphId, kind } = change;
+    const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt, prunedTokens: undefined };
+    yield* session.insert(key, TASK_ROWS, opened);
+    key.facts.tasks = { current: opened, lastRun: kind === "run" ? opened : lastRun };
+    return opened;
+  }
+  return current as TaskRow;
 }
 
-type Numbered = Pick<ThreadState, "thread" | "threadId">;
-
-/** A thread's row counts, as recorded. */
-export function* countsOf(session: Session, { thread }: Pick<Numbered, "thread">): Program<ThreadCounts | undefined> {
-  return yield* session.get<ThreadCounts>(ON_RECORD, thread);
+/** Renames the task of turns that were recorded under its provisional name. A turn's task is always one of its thread's. */
+function* renameTaskOfTurns(session: Session, key: ThreadState, { seq, taskId }: TaskRow, newId: string): Program {
+  yield* session.flushTurns(key);
+  for (const row of yield* session.all<RawTurn>(TURNS_SINCE, key.thread, seq)) {
+    if (row.task_id !== taskId) continue;
+    const turn = { ...toTurn(session, row, key.threadId), taskId: newId };
+    yield* session.run(TURN_ROWS.update, ...changedTurn(session, turn));
+    key.rememberTurn(turn);
+  }
 }
 
-/** The rows under a thread's number, counted. */
-export function* countedRows(session: Session, { thread, threadId }: Numbered): Program<ThreadCounts | undefined> {
-  return yield* session.get<ThreadCounts>(COUNTED, thread, threadId);
+function* tasksKnown(session: Session, key: ThreadState): Program<NonNullable<ThreadFacts["tasks"]>> {
+  if (key.facts.tasks === undefined) {
+    const current = yield* currentTask(session, key);
+    key.facts.tasks = { current, lastRun: current?.kind === "update" ? yield* lastRunTask(session, key) : current };
+  }
+  return key.facts.tasks;
 }
 
-/** The first kind of rows whose count differs from the recorded one. */
-export function* miscounted(
-  session: Session,
-  at: Numbered,
-): Program<{ kind: string; expected: number; found: number } | undefined> {
-  const recorded = yield* countsOf(session, at);
-  const there = yield* countedRows(session, at);
-  if (recorded === undefined || there === undefined) return undefined;
-  const kind = KINDS.find((one) => recorded[one] !== there[one]);
-  return kind && { kind, expected: recorded[kind], found: there[kind] };
+export function* currentTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
+  const row = yield* session.get<RawTask>(CURRENT, key.thread);
+  return row && toTask(session, key.threadId, row);
 }
+
+/** The newest interval in which something ran. */
+export function* lastRunTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
+  const [first] = (yield* session.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(session, key.threadId, row));
+  return first?.kind === "run" ? first : undefined;
+}
+
+export function* listTasks(session: Session, threadId: string): Program<TaskRow[]> {
+  const key = yield* threadKey(session, threadId);
+  return key === undefined ? [] : yield* tasksOf(session, key);
+}
+
+export function* tasksOf(session: Session, { thread, threadId }: ThreadState): Program<TaskRow[]> {
+  return (yield* session.all<RawTask>(ALL, thread)).map((row) => toTask(session, threadId, row));
+}
+
+/** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function toTask(session: Session, threadId: string, row: RawTask): TaskRow {
+  return TASK_ROWS.parse(session.sealing, threadId, row);
+}
+
+/** How a commit changes the thread's list of task intervals, before its own row takes the next seq. */
+export type OwnershipChange =
+  | { type: "none" }
+  | { type: "rename"; taskId: string }
+  | { type: "open"; taskId: string; graphId: string; kind: TaskRow["kind"] };
 
 /**
- * The thread, for resuming it after a crash. A lost row leaves nothing behind that would fail verification, so the rows are
- * counted. Whether an index agrees with its table is checked by `verify()`.
+ * Decides which of the user's tasks a commit belongs to (design, *task*). Each new input starts a task, and a resume continues
+ * the one it resumes. An `updateState` between runs is a task of its own, so that a rewind to the task before it is exact. A
+ * task's rows are those of its intervals, so ownership depends on *when* a row was saved, and only turns carry a task id.
  *
- * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ * @param current the interval that is open now
+ * @param lastRun the newest interval of kind `run`, which a resume after an `updateState` continues
  */
-export function* countedThread(session: Session, threadId: string): Program<ThreadState | undefined> {
-  const key = yield* threadKey(session, threadId);
-  const wrong = key && (yield* miscounted(session, key));
-  if (wrong === undefined) return key;
-  throw corrupted(`thread ${JSON.stringify(threadId)}`, `${wrong.expected} rows of ${wrong.kind}`, `${wrong.found}`, {
-    threadId,
-  });
-}
+export function ownershipChange(
+  current: TaskRow | undefined,
+  lastRun: TaskRow | undefined,
+  claim: TaskClaim,
+  threadId: string,
+): OwnershipChange {
+  const graphId = claim.graphId ?? current?.graphId ?? threadId;
+  const open = (taskId: string, kind: TaskRow["kind"]): OwnershipChange => ({ type: "open", taskId, graphId, kind });
+  const kind = claim.kind === "update" ? "update" : "run";
 
-/** Counts again after a range of rows was removed or restored: the rows that are there are the expected ones. */
-export function* recount(session: Session, key: ThreadState): Program {
-  const there = yield* countedRows(session, key);
-  if (there !== undefined) key.change(there);
+  if (current !== undefined && current.graphId !== graphId && claim.kind === "resume") {
+    return open(claim.taskId ?? current.taskId, kind);
+  }
+  if (claim.taskId !== undefined) {
+    const continues = current?.taskId === claim.taskId && (current.kind === kind || kind === "update");
+    return continues ? { type: "none" } : open(claim.taskId, kind);
+  }
+  if (current === undefined) return open(claim.name, kind);
+  if (claim.kind === "resume") {
+    return current.kind === "update" && lastRun !== undefined ? open(lastRun.taskId, "run") : { type: "none" };
+  }
+  if (claim.provisional !== undefined && current.taskId === claim.provisional) {
+    return claim.name === current.taskId ? { type: "none" } : { type: "rename", taskId: claim.name };
+  }
+  return open(claim.name, kind);
 }

@@ -3,11 +3,10 @@ import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
-import { bury, listRuns, refuseMoved, threadKey, threadNumbers, threadOrSignpost } from "./thread-rows";
+import { bury, listRuns, refuseMoved, tasksOf, threadKey, threadNumbers, threadOrSignpost } from "./thread-rows";
 import type { RunRow, ThreadRow } from "../store";
 import { refuseBack } from "./paging";
 import { clearRuns } from "./runs";
-import { tasksOf } from "./tasks";
 
 type Row = Pick<ThreadRow, "epoch" | "checkpoints" | "turns"> & { created_at: string; live: number };
 

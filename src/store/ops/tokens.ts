@@ -1,17 +1,14 @@
 import type { Program } from "../program";
-import { TURN_ROWS } from "../rows";
+import { type RawTurn, toTurn, TURN_ROWS } from "../rows";
 import type { Session } from "../session";
 import { openArchive } from "./archive";
 import { eachRow } from "./paging";
 import { listRewinds } from "./rewind-records";
-import { tasksOf } from "./tasks";
+import { checkLease, tasksOf, threadKey } from "./thread-rows";
 import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
-import { checkLease, threadKey } from "./thread-rows";
 import { type RawOf, TASKS, TURNS } from "../tables";
 import { prunedTokensOf, summed } from "../token-sums";
-import { type RawTurn, toTurn } from "../turn-rows";
-import { updateTurn } from "./turn-changes";
-import { newestOf, turnsOf } from "./turns";
+import { newestOf, turnsOf, updateTurn } from "./turns";
 
 /** A checksum covers the whole row, so every row is read; a page at a time. */
 const ROWS_PER_PAGE = 200;

@@ -2,14 +2,13 @@ import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
 import { textFor } from "../dialect";
 import type { Bound, Program } from "../program";
-import { TURN_ROWS } from "../rows";
+import { type RawTurn, TURN_ROWS, turnValues } from "../rows";
 import type { Session } from "../session";
 import { type LoggedTurn, NOTHING_REMEMBERED, type TurnRow } from "../store";
-import { type RawTurn, turnValues } from "../turn-rows";
 import { refuseEncrypted } from "./keys";
 import { getCheckpoint } from "./read-checkpoints";
 import { threadKey } from "./thread-rows";
-import { turnOf } from "./turn-changes";
+import { turnOf } from "./turns";
 import { readChunks } from "./values";
 
 /** Excludes turns of a deleted thread, and of a copy that is still being made. */

@@ -1,14 +1,25 @@
+import { push } from "../../push";
+import { StaleFacts } from "../engine";
 import { namespaceAbove, nodeTaskIdOf } from "../namespaces";
-import { type Program, answered } from "../program";
-import { TURN_ROWS } from "../rows";
-import type { Session } from "../session";
-import { type Entry, enterThread, isThere } from "./thread-rows";
-import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
+import { answered, mapped, type Program } from "../program";
+import { corrupted } from "../refusals";
+import { changedTurn, GRAPH_ROWS, type RawTurn, toTurn, TURN_ROWS } from "../rows";
+import { LeftUnwritten, type Session } from "../session";
+import type {
+  GraphReference,
+  GraphRow,
+  LostTurn,
+  NewAction,
+  NewThought,
+  NewWrites,
+  PackedText,
+  TurnRow,
+  TurnState,
+  TurnType,
+} from "../store";
+import type { ChangesOf, TURNS } from "../tables";
 import { headKey, type ThreadState } from "../thread-state";
-import { type RawTurn, toTurn } from "../turn-rows";
-import { graphSeq } from "./graphs";
-import { claimTask } from "./tasks";
-import { type SavedApart, turnApart, insertTurn, updateTurn } from "./turn-changes";
+import { claimTask, type Entry, enterThread, isThere, threadIdOf, threadKey } from "./thread-rows";
 import { storeChunks } from "./values";
 
 const LATEST_ID = `SELECT checkpoint_id, step FROM langgraph_snapshots
@@ -222,4 +233,135 @@ function* settled(
     durable,
     validation: undefined,
   });
+}
+
+/** A turn that is part of a commit: saved or lost. */
+export interface SavedApart {
+  turn: TurnRow | undefined;
+  lost: LostTurn | undefined;
+}
+
+/** A turn couldn't be saved, and the whole transaction was rolled back with it. */
+export class TookAllBack extends Error {
+  constructor(override readonly cause: unknown) {
+    super("a turn could not be saved", { cause });
+  }
+}
+
+/**
+ * Saves a turn that is part of a request. If it fails, the whole transaction is taken apart (see `CommitQueue`). The turn then
+ * gets its own savepoint, so that only the turn is lost and the rest of LangGraph's request is saved (S1.9). If the savepoint is
+ * gone too, for example because the disk is full, the turn is left out.
+ *
+ * @throws {TookAllBack}
+ */
+export function* turnApart(session: Session, of: Omit<LostTurn, "error">, save: Program<TurnRow>): Program<SavedApart> {
+  if (!session.inParts) return { turn: yield* save, lost: undefined };
+  if (session.leftOut !== undefined) return { turn: undefined, lost: { ...of, error: session.leftOut.error } };
+  yield* session.flush();
+  const restore = session.savepoint();
+  // Both wait: what fails in between is the turn's fault, and nothing else is.
+  yield* session.changes("SAVEPOINT turn_apart");
+  try {
+    const turn = yield* save;
+    yield* session.flush();
+    yield* session.changes("RELEASE turn_apart");
+    return { turn, lost: undefined };
+  } catch (error) {
+    if (error instanceof StaleFacts || (session.engine.buffers && session.engine.isPassing(error))) throw error;
+    const reason = session.engine.meaningOf(error instanceof LeftUnwritten ? error.cause : error);
+    yield* rolledBack(session, reason);
+    restore();
+    return { turn: undefined, lost: { ...of, error: reason } };
+  }
+}
+
+/** After some failures (a full disk) SQLite has rolled back the whole transaction, and the savepoint is gone. */
+function* rolledBack(session: Session, reason: unknown): Program {
+  try {
+    yield* session.changes("ROLLBACK TO turn_apart");
+    yield* session.changes("RELEASE turn_apart");
+  } catch {
+    throw new TookAllBack(reason);
+  }
+}
+
+/** Adds a turn to a thread. It is written at the end of the transaction, with all changes made to it until then. */
+export function insertTurn(key: ThreadState, turn: TurnRow): TurnRow {
+  key.count("turns");
+  key.addTurn(turn);
+  const { ns = "", checkpointId = "", nodeTaskId = "" } = turn;
+  key.facts.heads.get(headKey(ns, checkpointId))?.turns?.add(nodeTaskId);
+  key.rememberTurn(turn);
+  return turn;
+}
+
+/** The fields of a saved turn that may change. */
+type TurnChange = Partial<ChangesOf<typeof TURNS>>;
+
+/**
+ * Changes a turn in place, within the caller's transaction.
+ *
+ * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for somebody else's
+ *   changes
+ * @returns the turn as it is now
+ */
+export function* updateTurn(session: Session, turn: TurnRow, change: TurnChange): Program<TurnRow> {
+  const now = { ...turn, ...change };
+  const key = now.threadId === undefined ? undefined : yield* threadKey(session, now.threadId);
+  key?.touch();
+  if (key !== undefined) key.rememberTurn(now);
+  if (key?.replaceTurn(now) === true) return now;
+  yield* session.run(TURN_ROWS.update, ...changedTurn(session, now));
+  return now;
+}
+
+/** A row of any thread, verified. */
+export function* turnOf(session: Session, row: RawTurn): Program<TurnRow> {
+  return toTurn(session, row, row.thread === null ? undefined : yield* threadIdOf(session, row.thread));
+}
+
+const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
+const OF_TURN = "SELECT id, seq, graph FROM langgraph_checkpoints WHERE id = ? AND thread = ? AND graph IS NOT NULL";
+const DOCUMENT = "SELECT digest, document FROM langgraph_graphs WHERE thread = ? AND seq = ?";
+/** A turn in the archive of a rewind may be restored and need its graph. */
+const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
+  AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS c WHERE c.thread = ?1 AND c.graph = langgraph_graphs.seq)
+  AND NOT EXISTS (SELECT 1 FROM langgraph_archive WHERE thread_id = ?2)`;
+
+/**
+ * The seq of the graph's row. The row is written with the first turn that refers to it, so it is older than every turn that does.
+ */
+function* graphSeq(session: Session, key: ThreadState, graph: GraphReference | undefined): Program<number | undefined> {
+  if (graph === undefined) return undefined;
+  const remembered = key.facts.graphs.get(graph.digest);
+  if (remembered !== undefined) return remembered;
+  const known = key.facts.areGraphsKnown ? undefined : yield* session.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
+  if (known !== undefined) key.facts.graphs.set(graph.digest, known.seq);
+  if (known !== undefined) return known.seq;
+  const seq = key.nextSeq();
+  yield* session.insert(key, GRAPH_ROWS, { seq, digest: graph.digest, document: graph.document() });
+  key.facts.graphs.set(graph.digest, seq);
+  return seq;
+}
+
+/** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
+export function* graphsOfTurns(session: Session, threadId: string, turnIds: readonly string[]): Program<GraphRow[]> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined) return [];
+  const turns = new Map<number, string[]>();
+  const ofTurns = [...new Set(turnIds)].map((id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
+  const found = yield* session.sideBySide(ofTurns);
+  for (const [id, , graph] of found.flat().sort(([, left], [, right]) => left - right)) push(turns, graph, id);
+  return yield* mapped(turns, function* ([seq, ids]) {
+    const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
+    // A graph is written before the turns that refer to it, and deleted after them.
+    if (row === undefined)
+      throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
+    return { ...row, turnIds: ids };
+  });
+}
+
+export function* deleteUnusedGraphs(session: Session, key: ThreadState): Program<void> {
+  yield* session.run(DELETE_UNUSED, key.thread, key.threadId);
 }

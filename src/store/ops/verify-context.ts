@@ -12,7 +12,8 @@ import { KEYED_BY_SEQ, type Table } from "../tables";
 import { ThreadState } from "../thread-state";
 import { isBehind } from "./paging";
 import type { References } from "./row-references";
-import { countedRows, countsOf, type RawThread } from "./thread-rows";
+import { countedRows, countsOf } from "./row-counts";
+import type { RawThread } from "./thread-rows";
 
 export type Where = IntegrityProblem["where"];
 /** A thread that rows of other tables are checked against, damaged or not. */

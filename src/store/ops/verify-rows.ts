@@ -1,5 +1,5 @@
 import { isId } from "../../system";
-import { finished } from "../../values/known";
+import { finished } from "../../values/memory";
 import type { VerifyCounts } from "../integrity";
 import type { Program } from "../program";
 import { type AnyRows, LIST_ROWS, TOMBSTONE_ROWS } from "../rows";
@@ -29,7 +29,8 @@ import type { ListPointer } from "../store";
 import { type RawRewind, toRewind } from "./rewind-records";
 import { prunedTokensOf } from "../token-sums";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
-import { miscounted, type RawThread, verifiedThread } from "./thread-rows";
+import { miscounted } from "./row-counts";
+import { type RawThread, verifiedThread } from "./thread-rows";
 import {
   type Owner,
   type Phase,

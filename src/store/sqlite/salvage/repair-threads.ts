@@ -4,16 +4,8 @@ import { REWINDS, rowsOfThread, type Table, THREAD_TABLES, THREADS as THREADS_TA
 import { type AnyRow, openedRow } from "../../ops/row-references";
 import type { Program } from "../../program";
 import type { Session } from "../../session";
-import {
-  countedRows,
-  insertThread,
-  newThread,
-  NO_ROWS,
-  type RawThread,
-  sayWhere,
-  threadKey,
-  verifiedThread,
-} from "../../ops/thread-rows";
+import { countedRows } from "../../ops/row-counts";
+import { insertThread, newThread, NO_ROWS, type RawThread, sayWhere, threadKey, verifiedThread } from "../../ops/thread-rows";
 import { movedToOf } from "../../moves";
 import type { LostItem } from "../../salvage";
 import type { ThreadState } from "../../thread-state";

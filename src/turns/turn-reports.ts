@@ -1,12 +1,11 @@
 import { TurnsError } from "../errors";
 import type { SaverEmitter, ValidationEvent } from "../events";
-import type { CheckpointAddress } from "../run-config";
 import type { LostTurn, TurnRow } from "../store/store";
-import type { FailedSave, FailureLog } from "./failure-log";
+import type { FailureLog } from "./failure-log";
 import { toPublicTurn } from "./turn";
 
-/** Tells users what became of saves: emits the saver's events, and logs failures. */
-export class SaveReports {
+/** Tells users what became of turns: emits the saver's events, and logs failures. */
+export class TurnReports {
   readonly #events: SaverEmitter;
   readonly #log: FailureLog;
 
@@ -29,23 +28,6 @@ export class SaveReports {
     // The run's checkpoints can't be saved either, and that error says why.
     if (!TurnsError.is(error, "STORE_CLOSED")) this.#log.turnLost({ threadId, nodeName, turnType }, error, nodeTaskId);
     this.#events.emit("turn_failed", { threadId, ...lost });
-  }
-
-  checkpointSaved(at: CheckpointAddress, { step, source }: { step: number; source: string }, seq: number): void {
-    if (this.#events.listenerCount("checkpoint") === 0) return;
-    const { threadId, ns: checkpointNs, checkpointId } = at;
-    this.#events.emit("checkpoint", { threadId, checkpointNs, checkpointId, step, source, seq });
-  }
-
-  /**
-   * A checkpoint or writes couldn't be saved.
-   *
-   * @param isLogged false if a line elsewhere says why
-   */
-  saveFailed(at: FailedSave & { ns: string }, error: unknown, isLogged: boolean): void {
-    const { threadId, ns: checkpointNs, checkpointId } = at;
-    this.#events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
-    if (isLogged) this.#log.saveFailed(at, error);
   }
 
   validated(found: ValidationEvent): void {

@@ -1,6 +1,3 @@
-import { NULL_TASK_ID } from "../system";
-import { isWithin, namespaceAbove } from "../store/namespaces";
-import { type NodeTaskInfo, startsFrom } from "./node-task";
 import {
   type Checkpoint,
   type CheckpointMetadata,
@@ -8,39 +5,17 @@ import {
   type PendingWrite,
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
+import { type CheckpointAddress, checkpointKey, namespaceKey, type Place } from "../run-config";
+import { isWithin, namespaceAbove, nodeTaskIdOf } from "../store/namespaces";
+import type { EarlyOutcome } from "../store/store";
+import { NULL_TASK_ID } from "../system";
 import { atEndOfMacrotask } from "../timers";
+import { type NodeTaskInfo, startsFrom } from "./node-task";
 
-/** Counts what is in progress in this process, by thread: node bodies, or saves. */
-export class OpenWork {
-  readonly #threads = new Map<string, { count: number; end: Promise<void>; ended: () => void }>();
-
-  /** Counts something until the returned function is called. */
-  began(threadId: string): () => void {
-    const work = this.#threads.get(threadId) ?? { count: 0, ...newEnd() };
-    this.#threads.set(threadId, work);
-    work.count += 1;
-    return () => {
-      work.count -= 1;
-      if (work.count > 0) return;
-      this.#threads.delete(threadId);
-      work.ended();
-    };
-  }
-
-  countOf(threadId: string): number {
-    return this.#threads.get(threadId)?.count ?? 0;
-  }
-
-  /** Resolves when nothing is in progress on the thread any more; undefined if nothing is. */
-  endOf(threadId: string): Promise<void> | undefined {
-    return this.#threads.get(threadId)?.end;
-  }
-}
-
-function newEnd(): { end: Promise<void>; ended: () => void } {
-  let ended = (): void => undefined;
-  return { end: new Promise((resolve) => (ended = resolve)), ended: () => ended() };
-}
+/*
+ * LangGraph hands in checkpoints and writes in an order of its own: a node may start before its checkpoint is handed in, and with
+ * durability "exit" most writes never are. Here is what has been handed in, and what hasn't.
+ */
 
 /**
  * How many graphs are remembered, the most recently seen ones, and how many checkpoints of each: a node starts from one of the
@@ -51,14 +26,8 @@ const CHECKPOINTS = 4;
 /** How many macrotasks without a save in progress a node waits for its checkpoint. */
 const IDLE_TURNS = 2;
 
-interface Place {
-  threadId: string;
-  ns: string;
-}
-
 /** A checkpoint that was handed in or read. */
-interface Seen extends Place {
-  checkpointId: string;
+interface Seen extends CheckpointAddress {
   step: number;
   /** The channels that have a value. */
   channels: readonly string[];
@@ -109,7 +78,7 @@ export class SeenCheckpoints {
   ): void {
     const hasCommand = pending?.some(([task, channel]) => isCommand(task, channel)) === true;
     const wasRead = pending !== undefined;
-    const key = keyOf(threadId, ns);
+    const key = namespaceKey({ threadId, ns });
     const seen = this.#graphs.get(key) ?? [];
     const channels = Object.keys(values);
     seen.push({ threadId, ns, checkpointId, step, channels, wasRead, hasCommand, calledIn, index: this.#count });
@@ -124,12 +93,12 @@ export class SeenCheckpoints {
     told.comes();
   }
 
-  has(at: Place & { checkpointId: string }): boolean {
+  has(at: CheckpointAddress): boolean {
     return this.#of(at).some(({ checkpointId }) => checkpointId === at.checkpointId);
   }
 
   /** Writes were handed in. */
-  written(at: Place & { checkpointId: string }, taskId: string, writes: readonly PendingWrite[]): void {
+  written(at: CheckpointAddress, taskId: string, writes: readonly PendingWrite[]): void {
     if (!writes.some(([channel]) => isCommand(taskId, channel))) return;
     for (const seen of this.#of(at)) if (seen.checkpointId === at.checkpointId) seen.hasCommand = true;
   }
@@ -201,8 +170,8 @@ export class SeenCheckpoints {
     return undefined;
   }
 
-  #of({ threadId, ns }: Place): readonly Seen[] {
-    return this.#graphs.get(keyOf(threadId, ns)) ?? [];
+  #of(at: Place): readonly Seen[] {
+    return this.#graphs.get(namespaceKey(at)) ?? [];
   }
 }
 
@@ -224,11 +193,6 @@ export function tells(
   );
 }
 
-/** No id contains this separator. */
-function keyOf(threadId: string, ns: string): string {
-  return `${threadId}\0${ns}`;
-}
-
 /** Regular writes of LangGraph's null task are a Command's update. */
 function isCommand(taskId: string, channel: string): boolean {
   return taskId === NULL_TASK_ID && !Object.hasOwn(WRITES_IDX_MAP, channel);
@@ -247,4 +211,105 @@ class NextOne {
 async function endOfMacrotask(after: Promise<void> | undefined): Promise<true> {
   await after;
   return new Promise((resolve) => atEndOfMacrotask(() => resolve(true)));
+}
+
+interface NodeTask {
+  nodeNs: string;
+  nodeTaskId: string;
+  step: number;
+}
+
+/**
+ * Node tasks that have completed and whose writes LangGraph hasn't handed in. With durability "exit" it hands in only those of the
+ * last step. The results of the others are in the checkpoint that is saved when the run ends.
+ */
+export class UnsavedResults {
+  /** By thread, by the outermost node task that they are part of, and by id. */
+  readonly #threads = new Map<string, Map<string, Map<string, NodeTask>>>();
+
+  completed(threadId: string, { nodeNs, nodeTaskId, step }: NodeTask): void {
+    const tasks = this.#threads.get(threadId) ?? new Map<string, Map<string, NodeTask>>();
+    this.#threads.set(threadId, tasks);
+    const outermost = outermostOf(nodeNs);
+    const parts = tasks.get(outermost) ?? new Map<string, NodeTask>();
+    tasks.set(outermost, parts.set(nodeTaskId, { nodeNs, nodeTaskId, step }));
+  }
+
+  /** Writes of a node task are handed in. Those of an outermost one save all that happened inside it, too. */
+  written({ threadId, ns }: Place, nodeTaskId: string): void {
+    const tasks = this.#threads.get(threadId);
+    if (ns === "") tasks?.delete(nodeTaskId);
+    else tasks?.get(outermostOf(ns))?.delete(nodeTaskId);
+  }
+
+  /** No checkpoint of the thread's runs will hold these results any more. */
+  forget(threadId: string): void {
+    this.#threads.delete(threadId);
+  }
+
+  /** Removes and returns the ids of the node tasks whose results are in a checkpoint that is handed in: its graph's, and inside those. */
+  take({ threadId, ns }: Place, step: number): string[] {
+    const tasks = this.#threads.get(threadId);
+    if (tasks === undefined || tasks.size === 0) return [];
+    const all = [...tasks.values()].flatMap((parts) => [...parts.values()]);
+    const own = new Set(
+      all.filter((task) => namespaceAbove(task.nodeNs) === ns && task.step <= step).map(({ nodeNs }) => nodeNs),
+    );
+    const isSaved = (nodeNs: string): boolean => own.has(nodeNs) || (nodeNs !== "" && isSaved(namespaceAbove(nodeNs)));
+    const saved = all.filter(({ nodeNs }) => isSaved(nodeNs));
+    for (const { nodeNs, nodeTaskId } of saved) tasks.get(outermostOf(nodeNs))?.delete(nodeTaskId);
+    return saved.map(({ nodeTaskId }) => nodeTaskId);
+  }
+}
+
+function outermostOf(ns: string): string {
+  const cut = ns.indexOf("|");
+  return nodeTaskIdOf(cut === -1 ? ns : ns.slice(0, cut));
+}
+
+/**
+ * The most checkpoints and characters to remember, not counting the newest checkpoint. Outcomes whose checkpoint never arrives
+ * are dropped.
+ */
+const EARLY_MAX = 64;
+const CHARACTERS_MAX = 16 << 20;
+
+/**
+ * Outcomes of node tasks whose checkpoint hasn't been handed in yet. In a graph that isn't attached, Thoughts are saved with the
+ * checkpoint, so the Action has nothing to follow yet.
+ *
+ * This happens with durability "exit", and when a save takes long: LangGraph hands in a checkpoint only after the previous one is
+ * saved, and the nodes don't wait for it.
+ */
+export class EarlyOutcomes {
+  readonly #known = new Map<string, { outcomes: EarlyOutcome[]; characters: number }>();
+  #characters = 0;
+
+  add(at: CheckpointAddress, outcome: EarlyOutcome): void {
+    const key = checkpointKey(at);
+    const known = this.#known.get(key) ?? { outcomes: [], characters: 0 };
+    const characters = charactersOf(outcome);
+    this.#known.set(key, { outcomes: [...known.outcomes, outcome], characters: known.characters + characters });
+    this.#characters += characters;
+    for (const oldest of this.#known.keys()) {
+      if (oldest === key || (this.#known.size <= EARLY_MAX && this.#characters <= CHARACTERS_MAX)) break;
+      this.#forget(oldest);
+    }
+  }
+
+  /** Removes and returns the outcomes at a checkpoint that is handed in now, oldest first. */
+  take(at: CheckpointAddress): EarlyOutcome[] {
+    return this.#known.size === 0 ? [] : this.#forget(checkpointKey(at));
+  }
+
+  #forget(key: string): EarlyOutcome[] {
+    const { outcomes, characters } = this.#known.get(key) ?? { outcomes: [], characters: 0 };
+    this.#known.delete(key);
+    this.#characters -= characters;
+    return outcomes;
+  }
+}
+
+function charactersOf({ settle: { update } }: EarlyOutcome): number {
+  return update === undefined ? 0 : update.parts.reduce((sum, part) => sum + part.text.length, update.text.length);
 }
