@@ -23,6 +23,13 @@ const BROKEN = [
     tests: ["store/commit-queue", "--testNamePattern", "S7.1 (a chain:|retries:|interrupts:)"],
   },
   {
+    what: "a commit leaves its last request out, and tells that it was saved",
+    file: "src/store/commit-queue.ts",
+    from: "    for (const job of jobs) {\n      let isAtFailpoint",
+    to: "    for (const job of jobs.slice(0, Math.max(1, jobs.length - 1))) {\n      let isAtFailpoint",
+    tests: ["store/commit-queue", "--testNamePattern", "S7.1 (a chain:|retries:|interrupts:)"],
+  },
+  {
     what: "nobody notices that another connection has written",
     file: "src/store/sqlite/engine.ts",
     from: "    return isChanged;\n",
