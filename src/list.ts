@@ -3,11 +3,13 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import { checkedId, checkpointIdOf, configurableOf, namespaceOf } from "./run-config";
-import type { CheckpointQuery } from "./store/store";
-import { metadataOf, readListed, type TupleParts } from "./tuples";
+import type { CheckpointQuery, ListedHead } from "./store/store";
+import { metadataOf, readPage, type TupleParts } from "./tuples";
 import { othersFirst } from "./timers";
 
 const HEADS_PER_PAGE = 64;
+/** Of a server, so many checkpoints are read together at first, and then more each time, if the caller hasn't said how many it wants. */
+const FIRST_PAGE = 4;
 /** How long a caller who asks for one result after another may keep the event loop busy. */
 const LONGEST_MS = 20;
 
@@ -35,21 +37,33 @@ export async function* listTuples(
   if (parts.serde !== undefined) await parts.serde.settled();
   const isNotBefore = await followersOf(parts.store, query);
   let since = performance.now();
+  const breathe = async () => {
+    if (performance.now() - since < LONGEST_MS) return;
+    await othersFirst();
+    since = performance.now();
+  };
+  let together = !parts.store.isRemote ? 1 : left < Infinity ? HEADS_PER_PAGE : FIRST_PAGE;
   while (left > 0) {
     const limit = options.filter === undefined ? Math.min(left, HEADS_PER_PAGE) : HEADS_PER_PAGE;
     const page = await parts.store.listCheckpoints({ ...query, after, limit });
-    for (const head of page) {
-      if (performance.now() - since >= LONGEST_MS) {
-        await othersFirst();
-        since = performance.now();
+    for (let at = 0; at < page.length;) {
+      const wanted: ListedHead[] = [];
+      for (; at < page.length && wanted.length < Math.min(together, left); at += 1) {
+        const head = page[at] as ListedHead;
+        if (wanted[0] !== undefined && wanted[0].threadId !== head.threadId) break;
+        await breathe();
+        const metadata = await metadataOf(parts, head);
+        if (matches(metadata) && !(await isNotBefore(metadata))) wanted.push(head);
       }
-      const metadata = await metadataOf(parts, head);
-      if (!matches(metadata) || (await isNotBefore(metadata))) continue;
-      const tuple = await readListed(parts, head);
-      if (tuple === undefined) continue;
-      yield tuple;
-      left -= 1;
-      if (left <= 0) return;
+      for await (const tuple of readPage(parts, wanted)) {
+        if (tuple !== undefined) {
+          yield tuple;
+          left -= 1;
+          if (left <= 0) return;
+        }
+        await breathe();
+      }
+      if (together > 1) together = Math.min(together * 4, HEADS_PER_PAGE);
     }
     after = page.at(-1)?.place;
     if (page.length < limit) return;

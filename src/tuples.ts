@@ -61,6 +61,37 @@ export async function readListed(
   });
 }
 
+/** Reads listed checkpoints of one thread together, and makes each tuple when it's asked for. See {@link readListed}. */
+export async function* readPage(
+  parts: TupleParts,
+  heads: readonly CheckpointHead[],
+): AsyncGenerator<CheckpointTuple | undefined> {
+  const [first] = heads;
+  if (first === undefined) return;
+  if (heads.length === 1) {
+    yield readListed(parts, first);
+    return;
+  }
+  const remembered = parts.values.remembered(first.threadId);
+  const page = await parts.store.hydratePage(heads, remembered);
+  for (const [index, stored] of page.entries()) {
+    const head = heads[index] as CheckpointHead;
+    if (stored === undefined) yield undefined;
+    else yield (stored === "unread" ? undefined : await remade(parts, stored, remembered)) ?? readListed(parts, head);
+  }
+  yield* readPage(parts, heads.slice(page.length));
+}
+
+/** Undefined if the cached values turn out to be outdated. */
+async function remade(parts: TupleParts, stored: StoredCheckpoint, remembered: Remembered): Promise<CheckpointTuple | undefined> {
+  try {
+    return await toTuple(parts, stored, false, remembered);
+  } catch (error) {
+    if (error instanceof StaleMemory) return undefined;
+    throw error;
+  }
+}
+
 /** Reads again without the cache if the cached values turn out to be outdated (another process rewound the thread). */
 export async function freshly<T>(values: Values, threadId: string, read: (remembered: Remembered) => Promise<T>): Promise<T> {
   try {

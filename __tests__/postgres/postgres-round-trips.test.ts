@@ -1,5 +1,8 @@
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { GraphRunner } from "langgraph-checkpoint-turns";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
+import { Pool } from "pg";
 import { schemaAt } from "../support/open-saver";
 import { startPgBouncer } from "../support/postgres/pgbouncer";
 import { PostgresProxy } from "../support/postgres/proxy";
@@ -18,12 +21,17 @@ function attached(saver: PostgresTurnSaver) {
   return saver.attach(builder.compile({ checkpointer: saver }));
 }
 
-/** Nothing more is on its way: not even a COMMIT that nobody waits for. */
-async function quietProxy(proxy: PostgresProxy): Promise<void> {
+/** All that was sent is counted. */
+async function quietTail(proxy: PostgresProxy): Promise<void> {
   for (let before = -1; before !== proxy.roundTrips;) {
     before = proxy.roundTrips;
     await new Promise((done) => setTimeout(done, 100));
   }
+}
+
+/** Nothing more is on its way: not even a COMMIT that nobody waits for. */
+async function quietProxy(proxy: PostgresProxy): Promise<void> {
+  await quietTail(proxy);
   proxy.reset();
 }
 
@@ -61,3 +69,132 @@ test.each(["the server", "PgBouncer"])(
   },
   300_000,
 );
+
+test("S9.2 reading a page, a checkpoint or a state costs few round trips", async () => {
+  const proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
+  const options = { schema: schemaAt("round trips of reads"), logger: quiet };
+  const config = { configurable: { thread_id: "t" } };
+  try {
+    const first = PostgresTurnSaver.fromConnString(proxy.url, options);
+    const graph = attached(first);
+    for (let run = 0; run < 3; run += 1) await graph.invoke({ log: ["in"] }, { ...config, recursionLimit: 50 });
+    await first.close();
+    proxy.delay = { toServer: 3, toClient: 3 };
+    /** Of a process that has read nothing of the thread yet. */
+    const trips = async (work: (saver: PostgresTurnSaver, graph: ReturnType<typeof attached>) => Promise<unknown>) => {
+      const saver = PostgresTurnSaver.fromConnString(proxy.url, options);
+      const again = attached(saver);
+      await saver.getTuple({ configurable: { thread_id: "none" } });
+      await quietProxy(proxy);
+      await work(saver, again);
+      await quietTail(proxy);
+      const counted = proxy.roundTrips;
+      await saver.close();
+      return counted;
+    };
+    const found = {
+      getTuple: await trips((saver) => saver.getTuple(config)),
+      getState: await trips((_, again) => again.getState(config)),
+      list: await trips(async (saver) => expect(await all(saver.list(config, { limit: 20 }))).toHaveLength(20)),
+      history: await trips(async (_, again) => expect(await all(again.getStateHistory(config, { limit: 20 }))).toHaveLength(20)),
+      status: await trips(async (_, again) => new GraphRunner(again).status("t")),
+    };
+    const most = { getTuple: 3, getState: 3, list: 6, history: 6 };
+    const exceeded = Object.entries(most).filter(([call, limit]) => found[call as keyof typeof found] > limit);
+    expect({ found, exceeded }).toEqual({ found, exceeded: [] });
+  } finally {
+    await proxy.close();
+  }
+}, 300_000);
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+describe("a page of checkpoints that is read together", () => {
+  const schema = schemaAt("pages");
+  const open = () => PostgresTurnSaver.fromConnString(process.env["TURNS_PG_DIRECT_URL"]!, { schema, logger: quiet });
+  const thread = (id: string, checkpointId?: string) => ({
+    configurable: { thread_id: id, checkpoint_ns: "", checkpoint_id: checkpointId },
+  });
+
+  async function saved(id: string, states: readonly Record<string, unknown>[]): Promise<void> {
+    const saver = open();
+    let config: { configurable?: Record<string, unknown> } = thread(id);
+    for (const [step, channel_values] of states.entries()) {
+      const versions = Object.fromEntries(Object.keys(channel_values).map((channel) => [channel, step + 1]));
+      const checkpoint = { ...emptyCheckpoint(), channel_values, channel_versions: versions };
+      config = await saver.put(config, checkpoint, { source: "loop", step, parents: {} }, versions);
+      await saver.putWrites(config, [["out", { step, part: `part ${step} `.repeat(2_000) }]], `task ${step}`);
+    }
+    await saver.close();
+  }
+
+  async function sameAsAlone(id: string, count: number): Promise<void> {
+    const [pages, alone] = [open(), open()];
+    const listed = await all(pages.list(thread(id)));
+    expect(listed).toHaveLength(count);
+    for (const tuple of listed) {
+      const { parentConfig, ...own } = (await alone.getTuple(tuple.config))!;
+      expect(tuple).toEqual({ ...own, ...(parentConfig === undefined ? {} : { parentConfig }) });
+    }
+    expect(await all(alone.list(thread(id), { limit: 7 }))).toEqual(listed.slice(0, 7));
+    await pages.close();
+    await alone.close();
+  }
+
+  test("S9.2 values that are too large for one page, shared or not, come as when they are read one by one", async () => {
+    const shared = "shared ".repeat(300_000);
+    const states = Array.from({ length: 12 }, (_, step) => ({
+      shared: { text: shared },
+      own: `own ${step} `.repeat(150_000),
+      both: { shared: { text: shared }, own: { text: `${step} both `.repeat(20_000) } },
+      log: Array.from({ length: step + 1 }, (__, at) => ({ at, text: "in the log ".repeat(50) })),
+      shrinking: Array.from({ length: 12 - step }, (__, at) => `${at} of those that are left`),
+      fresh: Array.from({ length: 800 }, (__, at) => `${step} ${at}`),
+    }));
+    await saved("large", states);
+    await sameAsAlone("large", 12);
+  });
+
+  test("S9.2 branches of a list come as when they are read one by one", async () => {
+    const log = Array.from({ length: 30 }, (_, at) => ({ at, text: `message ${at} `.repeat(20) }));
+    const other = (from: number, name: string) => [
+      ...log.slice(0, from),
+      ...log.slice(from, 25).map((one) => ({ ...one, name })),
+    ];
+    await saved("branches", [
+      ...[5, 10, 30, 20].map((length) => ({ log: log.slice(0, length) })),
+      ...[
+        { log: other(10, "a") },
+        { log: other(20, "b") },
+        { log: other(3, "c") },
+        { log },
+        { log: [] },
+        { log: other(20, "b") },
+      ],
+    ]);
+    await sameAsAlone("branches", 10);
+  });
+
+  test("S9.2 damage is reported for the checkpoint that has it, after those before it", async () => {
+    await saved(
+      "damaged",
+      Array.from({ length: 8 }, (_, step) => ({ own: { text: `mine ${step} `.repeat(500) }, log: [`${step} `.repeat(500)] })),
+    );
+    const pool = new Pool({ connectionString: process.env["TURNS_PG_DIRECT_URL"]! });
+    const damage = `UPDATE "${schema}".langgraph_chunks SET body = replace(body, 'mine 3', 'mine 9') WHERE body LIKE '%mine 3%'`;
+    expect((await pool.query(damage)).rowCount).toBe(1);
+    await pool.end();
+    const saver = open();
+    const steps: unknown[] = [];
+    const listing = async () => {
+      for await (const { metadata } of saver.list(thread("damaged"), { limit: 8 })) steps.push(metadata?.step);
+    };
+    await expect(listing()).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    expect(steps).toEqual([7, 6, 5, 4]);
+    await saver.close();
+  });
+});

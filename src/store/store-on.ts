@@ -96,6 +96,8 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     listCheckpoints: read(listCheckpoints),
     placeOf: read(placeOf),
     hydrate: read(hydrate),
+    hydratePage: async (...args) => read((await import("./ops/read-pages")).hydratePage)(...args),
+    isRemote: session.engine.sendsTogether === true,
     deltaHistory: read(deltaHistory),
     readChunks: read(readChunks),
     saveThought: save(insertThought, "thought", {

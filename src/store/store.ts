@@ -785,6 +785,13 @@ export interface Store {
    * @param wanted which of its pending writes to read
    */
   hydrate(head: CheckpointHead, remembered: Remembered, wanted: WantedWrites): Awaitable<StoredCheckpoint | undefined>;
+  /** {@link hydrate} of checkpoints of one thread: see `hydratePage`. */
+  hydratePage(
+    heads: readonly CheckpointHead[],
+    remembered: Remembered,
+  ): Awaitable<readonly (StoredCheckpoint | "unread" | undefined)[]>;
+  /** Whether each call takes a round trip, so that reading many checkpoints at once is faster. */
+  readonly isRemote: boolean;
   deltaHistory(
     threadId: string,
     ns: string,

@@ -144,7 +144,11 @@ function listOf(stored: StoredList, unpacking: Unpacking): KnownList {
   const { memory } = unpacking;
   const known = stored.from === 0 ? undefined : memory.list(stored.list);
   if (stored.from > 0 && (known === undefined || known.length < stored.from)) throw new StaleMemory(String(stored.list));
-  if (known !== undefined && stored.from >= stored.length) return known;
+  if (known !== undefined && stored.from >= stored.length) {
+    // It may have been another list that was remembered when this one was read.
+    if (!known.agrees(stored.length, stored.digest, memory.address)) throw new StaleMemory(String(stored.list));
+    return known;
+  }
   const before = known === undefined ? newDigest() : known.digest;
   if (before === undefined || (known !== undefined && known.length !== stored.from)) throw new StaleMemory(String(stored.list));
   const stretches = stored.stretches.map(elementsIn);

@@ -206,18 +206,27 @@ export function* hydrate(
   return yield* hydrated(session, key, head, remembered, { writes, wholes: [] });
 }
 
-/** @param known what was read with its row: its pending writes, and chunks */
+/** What was read of a checkpoint with its row. */
+interface Known {
+  writes: StoredWrites[];
+  wholes?: readonly StoredChunk[];
+  /** Has the chunks, for several checkpoints. */
+  reader?: ChunkReader;
+  /** By channel. */
+  lists?: ReadonlyMap<string, StoredValue>;
+}
+
 export function* hydrated(
   session: Session,
   key: ThreadState,
   head: CheckpointHead,
   remembered: Remembered,
-  known?: { writes: StoredWrites[]; wholes: readonly StoredChunk[] },
+  known?: Known,
 ): Program<StoredCheckpoint> {
-  const reader = new ChunkReader(session, key, remembered, known?.wholes);
+  const reader = known?.reader ?? new ChunkReader(session, key, remembered, known?.wholes);
   const found: [string, StoredValue][] = [];
   const readOne = function* (channel: string, pointer: Pointer): Program<void> {
-    found.push([channel, yield* readPointer(session, key, pointer, reader, remembered)]);
+    found.push([channel, known?.lists?.get(channel) ?? (yield* readPointer(session, key, pointer, reader, remembered))]);
   };
   let writes: StoredWrites[] = [];
   const readWrites = function* (): Program<void> {

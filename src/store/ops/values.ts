@@ -67,9 +67,14 @@ export function openBody(session: Session, threadId: string, body: string | Uint
   return session.sealing.open(threadId, IDENTITY, body);
 }
 
+/** Whose values are read. */
+export type ThreadPlace = Pick<ThreadState, "thread" | "threadId">;
+
 /** A chunk as it is stored. */
-export interface StoredChunk {
+export interface StoredChunk extends Body {
   address: string;
+}
+interface Body {
   body: string | Uint8Array;
 }
 
@@ -77,16 +82,28 @@ export interface StoredChunk {
 export class ChunkReader {
   readonly texts = new Map<string, string>();
   readonly #session: Session;
-  readonly #key: ThreadState;
+  readonly #key: ThreadPlace;
   readonly #remembered: Remembered | undefined;
-  readonly #read: ReadonlyMap<string, StoredChunk> | undefined;
+  readonly #read: Map<string, StoredChunk>;
 
   /** @param read chunks that were read already */
-  constructor(session: Session, key: ThreadState, remembered?: Remembered, read?: readonly StoredChunk[]) {
+  constructor(session: Session, key: ThreadPlace, remembered?: Remembered, read: readonly StoredChunk[] = []) {
     this.#session = session;
     this.#key = key;
     this.#remembered = remembered;
-    this.#read = read && new Map(read.map((chunk) => [chunk.address, chunk]));
+    this.#read = new Map(read.map((chunk) => [chunk.address, chunk]));
+  }
+
+  /** Takes a chunk that was read together with others. @returns what its text refers to; nothing if it's damaged, which {@link read} tells */
+  take(chunk: StoredChunk): readonly string[] {
+    this.#read.set(chunk.address, chunk);
+    try {
+      const text = this.#verified(chunk.address, chunk);
+      this.texts.set(chunk.address, text);
+      return chunkAddresses(text);
+    } catch {
+      return [];
+    }
   }
 
   /** The chunk's text; {@link texts} then has everything it refers to. Undefined if the reader remembers it. */
@@ -118,8 +135,12 @@ export class ChunkReader {
   }
 
   *#load(address: string): Program<string> {
-    const { threadId, thread } = this.#key;
-    const row = this.#read?.get(address) ?? (yield* this.#session.get<Pick<StoredChunk, "body">>(BODY, thread, address));
+    const row = this.#read.get(address) ?? (yield* this.#session.get<Body>(BODY, this.#key.thread, address));
+    return this.#verified(address, row);
+  }
+
+  #verified(address: string, row: Body | undefined): string {
+    const { threadId } = this.#key;
     const what = `a part of a value of thread ${threadId}`;
     if (row === undefined) throw corrupted(what, `a chunk with address ${address.slice(0, 12)}…`, "none", { threadId, address });
     const text = openBody(this.#session, threadId, row.body);
@@ -144,12 +165,13 @@ export function* readChunks(
   return reader.texts;
 }
 
-const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
+const PATH = `WITH RECURSIVE path(list, base, start, upto) AS (
     SELECT seq, base, keep, CAST(?3 AS BIGINT) FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
     UNION ALL
     SELECT b.seq, b.base, b.keep, CASE WHEN path.start < path.upto THEN path.start ELSE path.upto END FROM path CROSS JOIN langgraph_lists AS b
       WHERE b.seq = path.base AND b.seq < path.list AND path.start > 0
-  ) SELECT list, start, upto FROM path`;
+  )`;
+const SEGMENTS = `${PATH} SELECT list, start, upto FROM path`;
 /** A list that branched off no other: asking that first spares most connections the preparation of the recursion. */
 const WHOLE = 'SELECT seq AS list, 0 AS "from" FROM langgraph_lists WHERE seq = ? AND thread = ? AND base IS NULL AND keep = 0';
 const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
@@ -158,6 +180,13 @@ const BODIES = `SELECT c.body FROM ${ITEMS}`;
 /** One long text is far cheaper than many rows. */
 const LISTED = textFor(
   ({ listed }) => `SELECT count(*), ${listed("body")} FROM (SELECT c.body AS body FROM ${ITEMS}) AS stretch`,
+);
+/** {@link SEGMENTS}, each with its elements from an index on: how many they are, a colon, and {@link LISTED}. */
+const WITH_ELEMENTS = textFor(
+  ({ listed }) => `${PATH} SELECT list, start, upto, (SELECT count(*) || ':' || coalesce(${listed("body")}, '[]')
+    FROM (SELECT c.body AS body FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+      WHERE i.list = path.list AND i.pos >= path.start AND i.pos >= ?4 AND i.pos < path.upto AND c.seq = i.chunk
+      ORDER BY i.pos) AS stretch) FROM path`,
 );
 /** How many elements are read at once, because texts have a maximum length. */
 const READ_MAX = 4_096;
@@ -256,12 +285,14 @@ function* appendItems(session: Session, key: ThreadState, packed: PackedList, li
 /** Reads the elements that the reader doesn't remember. The caller verifies the complete list by its digest. */
 export function* readList(
   session: Session,
-  key: ThreadState,
+  key: ThreadPlace,
   pointer: ListPointer,
   remembered: Remembered,
 ): Program<StoredValue> {
   const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
-  if (from >= pointer.length) return { ...pointer, segments: undefined, from, stretches: [] };
+  if (from >= pointer.length) return knownList(pointer);
+  const isShort = pointer.length - from <= READ_MAX && !session.sealing.encrypted;
+  if (isShort && session.engine.sendsTogether === true) return yield* readAtOnce(session, key, pointer, from);
   const stretches: string[] = [];
   let found = 0;
   const segments = yield* segmentsOf(session, key, pointer);
@@ -275,6 +306,23 @@ export function* readList(
   }
   if (found !== pointer.length - from) throw incomplete(key, pointer, from + found);
   return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, stretches };
+}
+
+/** A list of which the reader remembers everything. */
+export function knownList(pointer: ListPointer): StoredValue {
+  return { ...pointer, segments: undefined, from: pointer.length, stretches: [] };
+}
+
+/** {@link readList} with one statement. */
+function* readAtOnce(session: Session, key: ThreadPlace, pointer: ListPointer, from: number): Program<StoredValue> {
+  const { list, length } = pointer;
+  const rows = yield* session.rows<[number, number, number, string]>(WITH_ELEMENTS(session), list, key.thread, length, from);
+  const path = rows.filter(([, start, upto]) => start < upto).reverse();
+  const counted = path.map(([, , , text]) => [parseInt(text), text.slice(text.indexOf(":") + 1)] as const);
+  const found = counted.reduce((sum, [count]) => sum + count, 0);
+  if (found !== length - from) throw incomplete(key, pointer, from + found);
+  const stretches = counted.filter(([count]) => count > 0).map(([, json]) => json);
+  return { ...pointer, segments: path.map(([of, start]) => ({ list: of, from: start })), from, stretches };
 }
 
 type Json = string | Uint8Array;
@@ -296,7 +344,7 @@ interface Stretch {
 }
 
 /** Texts have a maximum length, in SQLite and in JavaScript. A longer stretch is read in two halves. */
-function* readStretches(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch[]> {
+function* readStretches(session: Session, key: ThreadPlace, list: number, from: number, upto: number): Program<Stretch[]> {
   try {
     return [yield* readStretch(session, key, list, from, upto)];
   } catch (error) {
@@ -314,7 +362,7 @@ function isTooLong(error: unknown): boolean {
   return code === "SQLITE_TOOBIG" || code === "ERR_STRING_TOO_LONG" || error instanceof RangeError;
 }
 
-function* readStretch(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch> {
+function* readStretch(session: Session, key: ThreadPlace, list: number, from: number, upto: number): Program<Stretch> {
   if (!session.sealing.encrypted) {
     const [[length, json] = [0, null]] = yield* session.rows<[number, Json | null]>(LISTED(session), list, from, upto);
     return { length, json: jsonText(json ?? "[]") };
@@ -326,7 +374,7 @@ function* readStretch(session: Session, key: ThreadState, list: number, from: nu
 }
 
 /** The lists that a list consists of, from its first element on. `upto` is the end of each stretch. */
-export function* segmentsOf(session: Session, key: ThreadState, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
+export function* segmentsOf(session: Session, key: ThreadPlace, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
   if (pointer.length > 0 && session.engine.sendsTogether !== true) {
     const whole = yield* session.get<Segment>(WHOLE, pointer.list, key.thread);
     if (whole !== undefined) return [{ ...whole, upto: pointer.length }];
@@ -337,7 +385,7 @@ export function* segmentsOf(session: Session, key: ThreadState, pointer: ListPoi
     .reverse();
 }
 
-function incomplete(key: ThreadState, pointer: ListPointer, found: number): Error {
+function incomplete(key: ThreadPlace, pointer: ListPointer, found: number): Error {
   return corrupted(`a list value of thread ${key.threadId}`, `${pointer.length} elements`, `${found}`, {
     threadId: key.threadId,
     list: pointer.list,
