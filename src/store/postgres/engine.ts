@@ -112,7 +112,7 @@ export class PostgresEngine implements Engine {
   async first<T>(program: () => Program<T>, isReading = false): Promise<T> {
     try {
       return await this.#retried(this.#busyTimeoutMs, (lockMs) =>
-        isReading ? this.#read(program(), lockMs) : this.#written(program(), lockMs),
+        isReading ? this.#read(program(), lockMs, ROLLBACK) : this.#written(program(), lockMs),
       );
     } catch (error) {
       if (!(error instanceof CommitInDoubt)) throw error;
@@ -267,8 +267,8 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  #read<T>(program: Program<T>, lockMs: number): Promise<T> {
-    return this.#transaction([BEGIN_READ, lockLimit(lockMs)], COMMIT, true).run(program);
+  #read<T>(program: Program<T>, lockMs: number, end = COMMIT as Query): Promise<T> {
+    return this.#transaction([BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
   }
 
   /** @param unchanged ends it if nothing was changed */
