@@ -63,7 +63,7 @@ test("PostgreSQL: a program that asks nothing costs one round trip, however much
     for (let row = 0; row < 10; row += 1) yield* ask(INSERT, [newName(), "x"]);
   });
   expect(proxy.flights).toHaveLength(1);
-  expect(proxy.flights[0]!.statements).toHaveLength(13);
+  expect(proxy.flights[0]!.statements).toHaveLength(14);
 });
 
 test("PostgreSQL: every text and all bytes are read as they were saved, NUL and halves of surrogate pairs included", async () => {

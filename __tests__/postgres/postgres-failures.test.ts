@@ -198,6 +198,48 @@ test("S9.3 PostgreSQL: a role whose transactions are read-only is told so, and s
   }
 });
 
+describe("PostgreSQL: a process that starts where nothing can be written", () => {
+  const encryption = { keys: { one: randomBytes(32) }, current: "one" };
+  const save = (saver: PostgresTurnSaver) =>
+    saver.put(thread("there"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+
+  test.each([
+    ["in the clear", undefined],
+    ["encrypted", encryption],
+  ])("S9.3 PostgreSQL: reads what is there, is told so at a save, and saves once it may (%s)", async (name, keys) => {
+    const own = { schema: schemaAt(`reader ${name}`), logger: quiet, ...(keys && { encryption: keys }) };
+    const first = PostgresTurnSaver.fromConnString(server.url, own);
+    await save(first);
+    await first.close();
+    const user = name.replaceAll(" ", "_");
+    const reads = await role(user, "GRANT turns TO IT", "ALTER ROLE IT SET default_transaction_read_only = on");
+    for (const migrate of ["auto", "never"] as const) {
+      const saver = PostgresTurnSaver.fromConnString(reads, { ...own, migrate });
+      await saver.setup();
+      expect(await saver.getTuple(thread("there"))).toBeDefined();
+      expect(await saver.turns.list("t")).toEqual([]);
+      expect(await saver.verify()).toMatchObject({ ok: true });
+      const error = (await save(saver).catch((caught: unknown) => caught)) as TurnsError;
+      expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { sqlstate: "25006" } });
+      expect(error.message).toMatch(/is read-only.*Connect to the primary, or turn default_transaction_read_only off/);
+      if (migrate === "never") {
+        await admin.query(`ALTER ROLE ${user} RESET default_transaction_read_only`);
+        await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${user}'`);
+        await save(saver);
+      }
+      await saver.close();
+    }
+  });
+
+  test("S9.5 PostgreSQL: is told so if the tables aren't there, and creates none", async () => {
+    const reads = await role("reads_nothing", "GRANT turns TO IT", "ALTER ROLE IT SET default_transaction_read_only = on");
+    const saver = PostgresTurnSaver.fromConnString(reads, { schema: "missing", logger: quiet });
+    await expect(saver.getTuple(thread("t"))).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", data: { sqlstate: "25006" } });
+    await saver.close();
+    expect((await admin.query("SELECT FROM pg_namespace WHERE nspname = 'missing'")).rowCount).toBe(0);
+  });
+});
+
 test("S9.3 PostgreSQL: limits that a role has are met, or named", async () => {
   const limits: Record<string, string> = {
     lock_timeout: "'1ms'",
@@ -329,4 +371,8 @@ test("S9.3 PostgreSQL: a replica is told from the primary, and can be read", asy
   expect(await saver.getTuple(thread("primary"))).toBeDefined();
   expect(await saver.verify()).toMatchObject({ ok: true });
   await saver.close();
+  const late = PostgresTurnSaver.fromConnString(server.url, { schema, logger: quiet });
+  expect(await late.getTuple(thread("primary"))).toBeDefined();
+  expect(await late.verify()).toMatchObject({ ok: true });
+  await late.close();
 });

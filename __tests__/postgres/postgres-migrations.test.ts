@@ -56,7 +56,7 @@ test("S9.5 PostgreSQL: of eight savers that start at once on a new schema, one m
 });
 
 test("S9.5 PostgreSQL: of processes that start at once on a new schema, one migrates and all save", async () => {
-  const [count, rounds] = [runs(4, 8), runs(5, 40)];
+  const [count, rounds] = [8, runs(10, 40)];
   const children = Array.from({ length: count }, () =>
     spawn(process.execPath, childProgram(join(__dirname, "migrate-child.ts")), {
       env: CHILD_ENV,

@@ -38,7 +38,7 @@ const ownOptions = () => placeOptions().extend({ notify: z.boolean().default(fal
  * A node's boundary is one commit and one round trip. The server's settings decide what a commit survives; with
  * `synchronous_commit` on, the default, an acknowledged save survives a crash of the server.
  *
- * While the server can't be reached or others hold a lock, a save is tried again for `busyTimeoutMs`. If a connection is lost
+ * While the server can't be reached or others hold a lock, a save or read is tried again for `busyTimeoutMs`. If a connection is lost
  * during a commit, the saver reads back whether the commit was carried out.
  *
  * Every method throws a {@link TurnsError}; docs/errors.md lists all codes. See docs/postgres.md for setup, rights and poolers.

@@ -22,6 +22,8 @@ export interface Operation<A extends unknown[] = unknown[], T = unknown> {
   /** Whether it must not be committed if this save, handed in before it, can't be: a Thought of a node that then doesn't run. */
   needs?(saved: Place, ...args: A): boolean;
   name?: CommitName | undefined;
+  /** How long it waits at most while the database is locked. Only of what has a transaction of its own. */
+  busyMs?: number;
   details?(...args: A): FailpointDetails;
 }
 
@@ -230,7 +232,7 @@ export class CommitQueue {
       return this.#session.transaction(this.#all(jobs), written);
     };
     try {
-      done = this.#session.engine.write(program, durability);
+      done = this.#session.engine.write(program, durability, jobs.length === 1 ? jobs[0]?.operation.busyMs : undefined);
     } catch (error) {
       return this.#failed(jobs, written, error);
     }

@@ -27,6 +27,8 @@ export interface Dialect {
     | undefined;
   /** Follows a SELECT of one table in a transaction that writes: nobody else changes these rows, or locks them so, until its end. */
   readonly forUpdate: string;
+  /** {@link forUpdate} that leaves out the rows that others have locked; undefined if a transaction locks all rows at once. */
+  readonly skipLocked: string | undefined;
   /** {@link forUpdate} for rows that others may lock in the same way; nobody deletes them. */
   readonly forShare: string;
   /**

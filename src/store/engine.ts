@@ -25,11 +25,12 @@ export interface Engine {
    * other in the order in which they are handed in. An error of the program rolls the transaction back.
    *
    * @param program makes a new program for each attempt, for instance while somebody else holds a lock
+   * @param busyMs tries no longer than this, if the engine can wait for less than its own limit
    * @throws {StaleFacts} if others have changed what the program relied on
    * @throws {CommitInDoubt} if the commit was sent and its outcome is unknown
    * @throws {TurnsError} the meaning of an engine failure
    */
-  write<T>(program: () => Program<T>, durability?: "synced" | "unsynced"): Awaitable<T>;
+  write<T>(program: () => Program<T>, durability?: "synced" | "unsynced", busyMs?: number): Awaitable<T>;
   /** {@link write} without writing: everything the program reads is one state of the database. */
   read<T>(program: () => Program<T>): Awaitable<T>;
   /**

@@ -37,6 +37,9 @@ interface EngineParts
   effectToTell?: (id: string) => unknown;
 }
 
+/** A heartbeat that waited longer would hold up the next one, and other runs of the process with it. */
+const BEAT_BUSY_MS = 3_000;
+
 /** A {@link Store} on any engine: its operations, and how each is committed. */
 export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ...own }: EngineParts): Store {
   type Work<A extends unknown[], T> = (session: Session, ...args: A) => Program<T>;
@@ -61,8 +64,8 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
   /** For saves of LangGraph: the turns that are saved with them may fail without them. */
   const hasParts = { hasParts: true, saves: (saved: { threadId: string; ns: string }) => saved };
   /** Doesn't wait for the disk: after a power cut no run is running. */
-  const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
-    const request = operation(work, name);
+  const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName, busyMs?: number): ((...args: A) => Awaitable<T>) => {
+    const request = { ...operation(work, name), ...(busyMs !== undefined && { busyMs }) };
     return (...args) => queue.unsynced(request, ...args);
   };
   const read =
@@ -79,6 +82,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     }
   };
   const asked = mark(beginRun, "run-mark");
+  const [beat, leave] = [mark(beatRuns, undefined, BEAT_BUSY_MS), mark(beatRuns)];
   const ended = { isLight: true, ...operation(endRun) };
   const tokens = { isLight: true, ...operation(addTokens, "tokens") };
   const lease = { isLight: true, ...operation(checkLease) };
@@ -153,7 +157,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       return found && { ...found, checkpoint: (remembered) => queue.read((on) => foundCheckpoint(on, found, remembered)) };
     },
     beginHold: mark(beginHold, "run-mark"),
-    beatRuns: mark(beatRuns),
+    beatRuns: (runIds, at) => (at > 0 ? beat : leave)(runIds, at),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
     endRun: (runId, when = "now", ran) =>

@@ -13,6 +13,16 @@ const BEAT = textFor(
     `UPDATE langgraph_runs SET beat_at = ${clock === undefined ? "?1" : `CASE WHEN ?1 <= 0 THEN ?1 ELSE (${clock}) END`}
   WHERE run_id IN (${texts("?2")}) RETURNING run_id AS id`,
 );
+/**
+ * A heartbeat waits for nobody who has locked the row of another run of the process. A row that is locked is left out, and still told as
+ * there: the next heartbeat tries it again.
+ */
+const BEAT_UNLOCKED = textFor(
+  ({ clock = "?1", texts, skipLocked = "" }) =>
+    `WITH beaten AS (UPDATE langgraph_runs SET beat_at = (${clock}) WHERE run_id IN (
+      SELECT run_id FROM langgraph_runs WHERE run_id IN (${texts("?2")})${skipLocked}))
+    SELECT run_id AS id FROM langgraph_runs WHERE run_id IN (${texts("?2")})`,
+);
 const LEAVE = `UPDATE langgraph_runs SET run_id = ?2, beat_at = ${LEFT} WHERE run_id = ?1`;
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /** A run that succeeded leaves nothing to recover. One that failed in a caller's hands does, if recovery had given up before. */
@@ -76,7 +86,9 @@ export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<v
 
 /** @returns the runs that are still on record */
 export function* beatRuns(session: Session, runIds: readonly string[], at: number): Program<string[]> {
-  const there = yield* session.all<{ id: string }>(BEAT(session), at, JSON.stringify(runIds));
+  const isKeptAlive = at > 0 && session.engine.dialect.skipLocked !== undefined;
+  const text = isKeptAlive ? BEAT_UNLOCKED(session) : BEAT(session);
+  const there = yield* session.all<{ id: string }>(text, at, JSON.stringify(runIds));
   return there.map(({ id }) => id);
 }
 

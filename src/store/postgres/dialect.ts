@@ -26,6 +26,7 @@ export function postgresDialect(schema: string): Dialect {
       unencrypted: `SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;') THEN 0 ELSE 1 END)`,
     },
     forUpdate: " FOR NO KEY UPDATE",
+    skipLocked: " FOR NO KEY UPDATE SKIP LOCKED",
     forShare: " FOR KEY SHARE",
     lockText: `SELECT pg_advisory_xact_lock(hashtextextended('${lock}.' || ?, 0))`,
     takeNumber: `SELECT nextval('${numbers}') AS value`,

@@ -104,23 +104,33 @@ export class PostgresEngine implements Engine {
     this.#prepare = prepare;
   }
 
-  /** {@link write} that doesn't wait for the preparation, because it's a part of it. After a commit in doubt it runs again. */
-  async first<T>(program: () => Program<T>): Promise<T> {
+  /**
+   * {@link write} that doesn't wait for the preparation, because it's a part of it. After a commit in doubt it runs again.
+   *
+   * @param isReading it's {@link read} instead
+   */
+  async first<T>(program: () => Program<T>, isReading = false): Promise<T> {
     try {
-      return await this.#retried((lockMs) => this.#written(program(), lockMs));
+      return await this.#retried(this.#busyTimeoutMs, (lockMs) =>
+        isReading ? this.#read(program(), lockMs, ROLLBACK) : this.#written(program(), lockMs),
+      );
     } catch (error) {
       if (!(error instanceof CommitInDoubt)) throw error;
       await error.isCommitted?.();
-      return this.first(program);
+      return this.first(program, isReading);
     }
   }
 
-  /** Does something on a connection of its own, outside of any transaction; again, if the server can't be reached. */
-  async connected<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    return this.#retried(async () => {
+  /**
+   * Does something on a connection of its own, outside of any transaction; again, if the server can't be reached.
+   *
+   * @param work also gets a statement that limits how long those sent behind it, in one piece, wait for a lock
+   */
+  async connected<T>(work: (connection: Connection, limit: Query) => Promise<T>): Promise<T> {
+    return this.#retried(this.#busyTimeoutMs, async (lockMs) => {
       const connection = await this.#connect();
       try {
-        return await work(connection);
+        return await work(connection, lockLimit(lockMs));
       } finally {
         connection.release();
       }
@@ -128,14 +138,15 @@ export class PostgresEngine implements Engine {
   }
 
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
-  async write<T>(program: () => Program<T>): Promise<T> {
-    const value = await this.#underway(() => this.#retried((lockMs) => this.#written(program(), lockMs)));
+  async write<T>(program: () => Program<T>, _durability?: unknown, busyMs = Infinity): Promise<T> {
+    const patience = Math.min(busyMs, this.#busyTimeoutMs);
+    const value = await this.#underway(() => this.#retried(patience, (lockMs) => this.#written(program(), lockMs)));
     this.#onCommitted?.();
     return value;
   }
 
   async read<T>(program: () => Program<T>): Promise<T> {
-    return this.#underway(() => this.#retried(() => this.#attempt(program(), READING, COMMIT)));
+    return this.#underway(() => this.#retried(this.#busyTimeoutMs, (lockMs) => this.#read(program(), lockMs)));
   }
 
   /** Guards tell, at the first use of what is remembered. */
@@ -202,16 +213,17 @@ export class PostgresEngine implements Engine {
   }
 
   async #written<T>(program: Program<T>, lockMs: number): Promise<T> {
-    if (this.#isReadOnly) return this.#attempt(program, READING, COMMIT);
+    if (this.#isReadOnly) return this.#read(program, lockMs);
     const number = (this.#number += 1n);
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
-    const limits = [String(Math.max(1, lockMs)), String(idleMs)];
-    const opening: Query[] = [BEGIN_WRITE, { ...this.#texts.mark, values: [...limits, String(number)] }];
+    const limits = [String(lockMs), String(idleMs)];
+    // What is sent behind the limits waits for no lock without them: the mark may be the first that does.
+    const opening: Query[] = [BEGIN_WRITE, { ...SETTINGS, values: limits }, { ...this.#texts.mark, values: [String(number)] }];
     const old = this.#committed.length < MARKS ? [] : this.#committed.splice(0);
     if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
     if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep, isMute: true });
     try {
-      const result = await this.#attempt(program, opening, ROLLBACK);
+      const result = await this.#transaction(opening, ROLLBACK).run(program);
       this.#committed.push(number);
       return result;
     } catch (error) {
@@ -228,9 +240,15 @@ export class PostgresEngine implements Engine {
    * @throws {TurnsError} STORE_UNAVAILABLE if that can't be found out
    */
   async #isCommitted(number: bigint, limits: readonly string[]): Promise<boolean> {
-    const { limit, refuse, isDone } = this.#texts;
+    const { refuse, isDone } = this.#texts;
     const values = [String(number)];
-    const queries = [BEGIN_WRITE, { text: limit, values: limits }, { text: refuse, values }, { text: isDone, values }, COMMIT];
+    const queries = [
+      BEGIN_WRITE,
+      { text: `SELECT ${LIMITS}`, values: limits },
+      { text: refuse, values },
+      { text: isDone, values },
+      COMMIT,
+    ];
     try {
       const found = await this.connected(async (connection) => {
         const answers = await connection.send(queries);
@@ -249,24 +267,31 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** @param unchanged ends it if nothing was changed */
-  #attempt<T>(program: Program<T>, opening: readonly Query[], unchanged: Query): Promise<T> {
-    return new Transaction(this.#connect, this.#translator, opening, unchanged).run(program);
+  #read<T>(program: Program<T>, lockMs: number, end = COMMIT as Query): Promise<T> {
+    return this.#transaction([BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
   }
 
-  /** @param attempt gets how long it may wait for a lock, in milliseconds */
-  async #retried<T>(attempt: (lockMs: number) => Promise<T>): Promise<T> {
+  /** @param unchanged ends it if nothing was changed */
+  #transaction(opening: readonly Query[], unchanged: Query, isReading = false): Transaction {
+    return new Transaction(this.#connect, this.#translator, { opening, unchanged, isReading });
+  }
+
+  /**
+   * @param busyMs how long it's tried again
+   * @param attempt gets how long it may wait for a lock, in milliseconds
+   */
+  async #retried<T>(busyMs: number, attempt: (lockMs: number) => Promise<T>): Promise<T> {
     let since = uptime();
-    let lockMs = this.#busyTimeoutMs;
     let isLast = false;
     let silences = 0;
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
-        return await attempt(lockMs);
+        const leftMs = isLast ? Math.min(busyMs, LAST_LOCK_MS) : busyMs - (uptime() - since);
+        return await attempt(Math.max(1, Math.ceil(leftMs)));
       } catch (error) {
         if (error instanceof CommitInDoubt || error instanceof StaleFacts) throw error;
         if (!isPassing(error)) throw this.meaningOf(error);
-        if (uptime() - since >= this.#busyTimeoutMs) {
+        if (uptime() - since >= busyMs) {
           // A connection that fell silent has used up all the time: this one, or that of the lock's holder.
           const isLocked = sqlState(error) === LOCK_TIMEOUT;
           const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent()));
@@ -276,7 +301,6 @@ export class PostgresEngine implements Engine {
           } else if (isLocked && !isLast) {
             // Another process that waited for the same lock may have stopped its holder a moment ago.
             isLast = true;
-            lockMs = Math.min(lockMs, LAST_LOCK_MS);
           } else throw this.meaningOf(error);
         }
       }
@@ -311,11 +335,21 @@ export function quoted(name: string): string {
 
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
 const BEGIN_WRITE = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", name: "turns_begin", isMute: true };
-const READING = [{ text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" }];
-/** For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. */
-const LIMITS = "set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)";
+const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
+/** For this transaction alone. */
+const LOCK_LIMIT = "pg_catalog.set_config('lock_timeout', $1, true)";
+/** Who stops in the middle of a transaction (SIGSTOP, a lost network) doesn't hold its locks for ever. */
+const LIMITS = `${LOCK_LIMIT}, pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true)`;
 /** The server keeps plans. One that reads a whole table because that is small would do so when it has grown. */
-const PLANS = "set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)";
+const PLANS = "pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('jit', 'off', true)";
+const SETTINGS_TEXT = `SELECT pg_backend_pid(), ${LIMITS}, ${PLANS}`;
+const SETTINGS = { text: SETTINGS_TEXT, name: nameOf(SETTINGS_TEXT), tellsServer: true };
+
+/** Limits how long the statements behind it wait for a lock, until the end of the transaction, or of what is sent in one piece. */
+function lockLimit(lockMs: number): Query {
+  return { text: `SELECT ${LOCK_LIMIT}`, values: [String(lockMs)], isMute: true };
+}
+
 /** So many marks of its own an engine leaves before it removes them. */
 const MARKS = 32;
 /** One in so many transactions removes the marks that processes have left. */
@@ -324,11 +358,10 @@ const SWEEP_EVERY = 4_096n;
 /** The statements about the marks of transactions. Each transaction has one: see the migration. */
 function textsOf(schema: string) {
   const table = `${schema}.langgraph_commits`;
-  const mark = `INSERT INTO ${table} (number, done) VALUES ($3::bigint, 1) RETURNING pg_backend_pid(), ${LIMITS}, ${PLANS}`;
+  const mark = `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 1)`;
   return {
-    mark: { text: mark, name: nameOf(mark), tellsServer: true },
+    mark: { text: mark, name: nameOf(mark), isMute: true },
     remove: `DELETE FROM ${table} WHERE number = ANY($1::bigint[])`,
-    limit: `SELECT ${LIMITS}`,
     refuse: `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 0) ON CONFLICT DO NOTHING`,
     isDone: `SELECT done FROM ${table} WHERE number = $1::bigint`,
     sweep: `DELETE FROM ${table} WHERE number IN (
@@ -357,6 +390,7 @@ class Transaction {
   readonly #translator: Translator;
   readonly #opening: readonly Query[];
   readonly #unchanged: Query;
+  readonly #isReading: boolean;
   /** Statements that wait for one whose answer is needed. */
   #waiting: Statement[] = [];
   #connection: Connection | undefined;
@@ -366,11 +400,16 @@ class Transaction {
   /** The first error since the beginning, unless the program has rolled back the part it was in. */
   #failure: { error: unknown } | undefined;
 
-  constructor(connect: () => Promise<Connection>, translator: Translator, opening: readonly Query[], unchanged: Query) {
+  constructor(
+    connect: () => Promise<Connection>,
+    translator: Translator,
+    kind: { opening: readonly Query[]; unchanged: Query; isReading: boolean },
+  ) {
     this.#connect = connect;
     this.#translator = translator;
-    this.#opening = opening;
-    this.#unchanged = unchanged;
+    this.#opening = kind.opening;
+    this.#unchanged = kind.unchanged;
+    this.#isReading = kind.isReading;
   }
 
   /** @throws {StaleFacts}, {@link CommitInDoubt}, {@link ConnectionLost}, the server's error, or the program's own one */
@@ -482,10 +521,10 @@ class Transaction {
   async #send(statements: readonly Statement[], rest: readonly Query[] = []): Promise<Answer[]> {
     const queries = statements.map(({ text, values, returns }): Query => {
       const isMute = returns === "none" || returns === "count";
-      return { ...this.#translator.statement(text, values, this.#opening !== READING), isMute };
+      return { ...this.#translator.statement(text, values, !this.#isReading), isMute };
     });
     // In a transaction that only reads, a query may also begin with WITH.
-    this.#hasChanged ||= this.#opening !== READING && statements.some(({ text }) => !CHANGES_NOTHING.test(text));
+    this.#hasChanged ||= !this.#isReading && statements.some(({ text }) => !CHANGES_NOTHING.test(text));
     const isPatient = statements.some((statement) => statement.isPatient === true);
     if (this.#isOver) throw new Error("a statement came after the last one");
     if (this.#connection !== undefined) return this.#connection.send([...queries, ...rest], isPatient);

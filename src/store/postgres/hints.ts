@@ -9,10 +9,21 @@ import { later, never } from "../../timers";
 const TOGETHER_MS = 50;
 /**
  * How long a notification of our own may take before the pool counts as one that doesn't deliver them, as poolers do. So long a
- * connection may take to come, too: a pool of one has none to spare for listening.
+ * connection may take to come, too.
  */
 const TEST_MS = 3_000;
 const AGAIN_MS = 30_000;
+/** A `pg.Pool` that doesn't say how many connections it has. */
+const USUAL_MAX = 10;
+/** Who listens on a connection of a pool. One connection of each pool is left to the saves. */
+const listening = new WeakMap<PgPool, Set<Notifications>>();
+
+function listenersOf(pool: PgPool): Set<Notifications> {
+  const listeners = listening.get(pool) ?? new Set();
+  listening.set(pool, listeners);
+  return listeners;
+}
+
 /** The parts of a client that {@link PgClient} doesn't have. */
 interface Listening {
   query(text: string): Promise<unknown>;
@@ -33,6 +44,7 @@ export class Notifications {
   readonly #listeners = new Set<() => void>();
   #isToBeSent = false;
   #client: PgClient | undefined;
+  #place: Set<Notifications> | undefined;
   #areHeard = false;
   #again: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -98,7 +110,16 @@ export class Notifications {
   /** Listens on a connection of its own, and tries whether a notification from another one arrives. */
   async #listen(round: number): Promise<void> {
     try {
-      const client = await (await this.#pool()).connect();
+      const pool = await this.#pool();
+      if (round !== this.#round) return;
+      const { max = USUAL_MAX } = pool.options as { max?: number };
+      const listeners = listenersOf(pool);
+      if (listeners.size + 1 >= max) {
+        this.#log.debug({ max }, "the pool has no connection left to listen on, so followers look from time to time");
+        return this.#lost();
+      }
+      this.#place = listeners.add(this);
+      const client = await pool.connect();
       if (round !== this.#round) return client.release();
       this.#client = client;
       const heard = client as unknown as Listening;
@@ -141,6 +162,8 @@ export class Notifications {
   #release(): void {
     const client = this.#client;
     this.#client = undefined;
+    this.#place?.delete(this);
+    this.#place = undefined;
     this.#areHeard = false;
     this.#isOpen = false;
     this.#round += 1;

@@ -126,10 +126,10 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   });
   const session = new Session(engine, options.encryption === undefined ? plainSealing : undefined);
   engine.prepareWith(async () => {
-    const place = { database, schema };
-    await engine.connected((connection) =>
-      options.migrate === "auto" && !readOnly ? migrate(connection, place) : checkSchema(connection, place),
-    );
+    await engine.connected((connection, limit) => {
+      const place = { database, schema, limit };
+      return options.migrate === "auto" && !readOnly ? migrate(connection, place) : checkSchema(connection, place);
+    });
     await unlockDatabase(engine, session, options.encryption, readOnly);
   });
   const queue = new CommitQueue(session);

@@ -1,6 +1,6 @@
 import { TurnsError } from "../../errors";
 import { type Migration, migrationChecksum } from "../migration";
-import type { Query } from "./batch";
+import type { Answer, Query } from "./batch";
 import type { Connection } from "./driver";
 import { quoted } from "./engine";
 import { sqlState } from "./failures";
@@ -14,9 +14,11 @@ interface Place {
   database: string;
   /** Unquoted. */
   schema: string;
+  /** Is sent before what is asked outside of a transaction: it limits how long that waits for a lock. */
+  limit?: Query | undefined;
 }
 
-const BEGIN = { text: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" };
+const BEGIN = { text: "BEGIN ISOLATION LEVEL READ COMMITTED" };
 const COMMIT = { text: "COMMIT" };
 const ROLLBACK = { text: "ROLLBACK" };
 const HAS_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
@@ -66,7 +68,7 @@ async function migrateOnce(connection: Connection, place: Place, migrations: rea
   try {
     await ask(connection, { text: LIMITS });
     await ask(connection, { text: LOCK, values: [`langgraph-checkpoint-turns ${place.schema}`] }, true);
-    const applied = await checkedVersion(connection, place, migrations);
+    const applied = await checkedVersion(connection, { ...place, limit: undefined }, migrations);
     // Asking first, because CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even where it does nothing.
     if ((await ask(connection, { text: HAS_SCHEMA, values: [place.schema] })).length === 0) {
       await ask(connection, { text: `CREATE SCHEMA ${quoted(place.schema)}` });
@@ -140,7 +142,10 @@ async function currentVersion(
 ): Promise<number> {
   const table = `${quoted(place.schema)}.langgraph_migrations`;
   if ((await ask(connection, { text: HAS_TABLE, values: [table] })).length === 0) return 0;
-  const [row] = await ask(connection, { text: `SELECT coalesce(max(version), 0) FROM ${table}` });
+  const look = { text: `SELECT coalesce(max(version), 0) FROM ${table}` };
+  const answer = (await connection.send(place.limit === undefined ? [look] : [place.limit, look])).at(-1) as Answer;
+  if ("error" in answer) throw answer.error as Error;
+  const [row] = answer.rows;
   const found = row?.[0] as number;
   if (found > versionOf(migrations)) throw tooNew(place, found);
   return found;

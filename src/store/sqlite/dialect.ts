@@ -11,6 +11,7 @@ export const SQLITE: Dialect = {
   guardsOfNew: undefined,
   wholes: undefined,
   forUpdate: "",
+  skipLocked: undefined,
   forShare: "",
   lockText: undefined,
   takeNumber: `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),

@@ -1,0 +1,143 @@
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { Client } from "pg";
+import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
+import { internalsOf } from "../../src/testing-internal";
+import { thread } from "../support/eff-world";
+import { schemaAt } from "../support/open-saver";
+import { quiet } from "../support/s1-tools";
+
+/** Somebody else holds a lock: a table as `VACUUM FULL` and `ALTER TABLE` lock it, or a row. */
+const url = process.env["TURNS_PG_DIRECT_URL"]!;
+const schema = schemaAt("locks");
+const BUSY_MS = 1_000;
+/** A second more for the last try, and what a busy machine takes. */
+const AT_MOST_MS = BUSY_MS + 1_000 + 6_000;
+const savers: PostgresTurnSaver[] = [];
+let locker: Client;
+let admin: Client;
+
+const open = (busyTimeoutMs = BUSY_MS): PostgresTurnSaver => {
+  const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet, busyTimeoutMs });
+  savers.push(saver);
+  return saver;
+};
+const put = (saver: PostgresTurnSaver, id: string) =>
+  saver.put(thread(id), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+
+beforeAll(async () => {
+  [locker, admin] = [new Client(url), new Client(url)];
+  await Promise.all([locker.connect(), admin.connect()]);
+  await put(open(), "t");
+});
+afterEach(async () => {
+  await locker.query("ROLLBACK");
+  await Promise.all(savers.splice(0).map((saver) => saver.close()));
+});
+afterAll(() => Promise.all([locker.end(), admin.end()]));
+
+/** What it fails with, and how long that took. */
+async function failure(work: Promise<unknown>): Promise<{ error: unknown; ms: number }> {
+  const since = performance.now();
+  const error: unknown = await work.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  );
+  return { error, ms: performance.now() - since };
+}
+
+/** How many backends wait for the lock. */
+async function waiting(): Promise<number> {
+  const { rows: own } = await locker.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const { rows } = await admin.query<{ n: number }>(
+    "SELECT count(*)::int AS n FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))",
+    [own[0]?.pid],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+test.each([
+  ["langgraph_commits", false],
+  ["langgraph_threads", true],
+  ["langgraph_snapshots", true],
+])(
+  "S9.3 PostgreSQL: while somebody locks the table %s, all fails with STORE_BUSY in time, and nobody keeps waiting",
+  async (table, isRead) => {
+    const [reader, writer] = [open(), open()];
+    await Promise.all([reader.setup(), writer.setup()]);
+    await locker.query(`BEGIN; LOCK TABLE "${schema}".${table} IN ACCESS EXCLUSIVE MODE`);
+    const all = await Promise.all([failure(put(writer, "t")), ...(isRead ? [failure(reader.getTuple(thread("t")))] : [])]);
+    expect(await waiting()).toBe(0);
+    for (const { error, ms } of all) {
+      expect(error).toMatchObject({ code: "STORE_BUSY", data: { sqlstate: "55P03" } });
+      expect(ms).toBeGreaterThan(BUSY_MS * 0.9);
+      expect(ms).toBeLessThan(AT_MOST_MS);
+    }
+    if (!isRead) expect(await reader.getTuple(thread("t"))).toBeDefined();
+    await locker.query("ROLLBACK");
+    await put(writer, "t");
+    expect(await reader.getTuple(thread("t"))).toBeDefined();
+  },
+);
+
+test.each(["langgraph_migrations", "langgraph_settings"])(
+  "S9.3 PostgreSQL: a process that starts while somebody locks the table %s fails with STORE_BUSY in time, and can start later",
+  async (table) => {
+    const saver = open();
+    await locker.query(`BEGIN; LOCK TABLE "${schema}".${table} IN ACCESS EXCLUSIVE MODE`);
+    const { error, ms } = await failure(saver.getTuple(thread("t")));
+    expect(await waiting()).toBe(0);
+    expect(error).toMatchObject({ code: "STORE_BUSY", data: { sqlstate: "55P03" } });
+    expect(ms).toBeLessThan(AT_MOST_MS);
+    await locker.query("ROLLBACK");
+    expect(await saver.getTuple(thread("t"))).toBeDefined();
+  },
+);
+
+test("S9.3 PostgreSQL: a lock that is released in time makes a read and a save wait, and nothing more", async () => {
+  const [reader, writer] = [open(20_000), open(20_000)];
+  await Promise.all([reader.setup(), writer.setup()]);
+  await locker.query(`BEGIN; LOCK TABLE "${schema}".langgraph_threads IN ACCESS EXCLUSIVE MODE`);
+  const both = Promise.all([reader.getTuple(thread("t")), put(writer, "t")]);
+  while ((await waiting()) < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+  await locker.query("ROLLBACK");
+  await expect(both).resolves.toMatchObject([{ config: thread("t") }, {}]);
+});
+
+describe("heartbeats", () => {
+  const run = (id: string) => ({ runId: id, threadId: id, host: "h", boot: "b", pid: 1, pidStart: "", startedAt: "", beatAt: 1 });
+  const beats = async (): Promise<Record<string, number>> => {
+    const { rows } = await admin.query<{ run_id: string; beat_at: string }>(
+      `SELECT run_id, beat_at FROM "${schema}".langgraph_runs`,
+    );
+    return Object.fromEntries(rows.map(({ run_id, beat_at }) => [run_id, Number(beat_at)]));
+  };
+
+  test("S9.4 PostgreSQL: a run whose row somebody has locked keeps no other run from its heartbeat", async () => {
+    const { store } = internalsOf(open(30_000));
+    const ids = ["one", "two", "three"];
+    for (const id of ids) await store.beginRun(run(id), () => []);
+    const before = await beats();
+    await locker.query("BEGIN");
+    await locker.query(`SELECT FROM "${schema}".langgraph_runs WHERE run_id = 'two' FOR UPDATE`);
+    const since = performance.now();
+    // A run whose row is skipped still has it.
+    expect([...(await store.beatRuns([...ids, "gone"], 1))].toSorted()).toEqual(ids.toSorted());
+    expect(performance.now() - since).toBeLessThan(5_000);
+    const during = await beats();
+    for (const id of ids) expect([id, during[id]! > before[id]!]).toEqual([id, id !== "two"]);
+    await locker.query("ROLLBACK");
+    expect(await store.beatRuns(ids, 1)).toHaveLength(3);
+    expect((await beats())["two"]!).toBeGreaterThan(before["two"]!);
+  });
+
+  test("S9.4 PostgreSQL: a heartbeat gives up after a few seconds where all runs are locked, so that the next one comes in time", async () => {
+    const { store } = internalsOf(open(30_000));
+    await store.beginRun(run("four"), () => []);
+    await locker.query(`BEGIN; LOCK TABLE "${schema}".langgraph_runs IN ACCESS EXCLUSIVE MODE`);
+    const { error, ms } = await failure(Promise.resolve(store.beatRuns(["four"], 1)));
+    expect(error).toMatchObject({ code: "STORE_BUSY" });
+    expect(ms).toBeLessThan(10_000);
+    await locker.query("ROLLBACK");
+    expect(await store.beatRuns(["four"], 1)).toEqual(["four"]);
+  });
+});
