@@ -1,7 +1,8 @@
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner } from "langgraph-checkpoint-turns";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { type DefinedEffect, defineEffect, GraphRunner } from "langgraph-checkpoint-turns";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
+import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
 import { Pool } from "pg";
 import { schemaAt } from "../support/open-saver";
 import { startPgBouncer } from "../support/postgres/pgbouncer";
@@ -9,14 +10,20 @@ import { PostgresProxy } from "../support/postgres/proxy";
 import { quiet } from "../support/s1-tools";
 
 const STEPS = 12;
+/** Where the machine is busy, a run lasts long enough for heartbeats. They are no more than so many round trips per step. */
+const BEATS = 0.5;
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
 });
 
-function attached(saver: PostgresTurnSaver) {
+function attached(saver: PostgresTurnSaver, work?: (name: string) => unknown) {
   const builder = new StateGraph(State) as unknown as StateGraph<typeof State, typeof State.State, typeof State.Update, string>;
   const names = Array.from({ length: STEPS }, (_, step) => `step ${step}`);
-  for (const name of names) builder.addNode(name, () => ({ log: [name] }));
+  const node = async (name: string) => {
+    await work?.(name);
+    return { log: [name] };
+  };
+  for (const name of names) builder.addNode(name, () => node(name));
   for (const [at, name] of [START, ...names].entries()) builder.addEdge(name, names[at] ?? END);
   return saver.attach(builder.compile({ checkpointer: saver }));
 }
@@ -196,5 +203,66 @@ describe("a page of checkpoints that is read together", () => {
     await expect(listing()).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
     expect(steps).toEqual([7, 6, 5, 4]);
     await saver.close();
+
+describe("S9.2 what an effect costs", () => {
+  let proxy: PostgresProxy;
+  let saver: PostgresTurnSaver;
+  let pool: Pool;
+  beforeAll(async () => {
+    proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
+    saver = PostgresTurnSaver.fromConnString(proxy.url, { schema: schemaAt("round trips of effects"), logger: quiet });
+    pool = new Pool({ connectionString: proxy.url });
+  });
+  afterAll(async () => {
+    await saver.close();
+    await pool.end();
+    await proxy.close();
+  });
+
+  /** The round trips per step of a run on a new thread, apart from the run's own. */
+  async function extra(effect: DefinedEffect<string>, times = 1): Promise<number> {
+    const graph = attached(saver, async (name) => {
+      for (let at = 0; at < times; at += 1) await effect(`${name} ${at}`);
+    });
+    await tripsOf(proxy, graph, `${effect.effectName}: the first of the process`);
+    const plain = await tripsOf(proxy, attached(saver), `${effect.effectName}: without effects`);
+    return (await tripsOf(proxy, graph, `${effect.effectName}: with effects`)) - plain;
+  }
+  const run = () => "done";
+
+  test("S9.2 an effect costs at most three round trips: two for its intent, one for its outcome", async () => {
+    expect(await extra(defineEffect("trips, plain", { run, undo: run }))).toBeLessThan(3 + BEATS);
+    expect(await extra(defineEffect("trips, idempotent", { run, idempotent: true, undo: false }))).toBeLessThan(3 + BEATS);
+  });
+
+  test("S9.2 effects of the same node cost no more than the first one", async () => {
+    expect(await extra(defineEffect("trips, three in a node", { run, undo: false }), 3)).toBeLessThan(9 + BEATS);
+  });
+
+  test.each([false, true])(
+    "S9.2 a transactional effect costs at most six round trips besides its own statements, with the option `journal`: %s",
+    async (isJournaled) => {
+      const schema = schemaAt("round trips of effects");
+      const tx = pgTransactions(pool, { schema, table: `done_${isJournaled}`, ...(isJournaled && { journal: saver }) });
+      const own = defineEffect(`trips, transactional ${isJournaled}`, {
+        tx,
+        run: async (_: string, { db }) => (await db.query("SELECT 1")).rowCount,
+        undo: false,
+      });
+      expect(await extra(own as DefinedEffect<string>)).toBeLessThan(7 + BEATS);
+    },
+  );
+
+  test("S9.2 an effect whose row was changed since it began is read again, and what was remembered isn't written over it", async () => {
+    const table = `"${schemaAt("round trips of effects")}".langgraph_effects`;
+    const damaged = defineEffect("trips, damaged", {
+      run: () => pool.query(`UPDATE ${table} SET checksum = 'of somebody else' WHERE name = 'trips, damaged'`).then(() => "done"),
+      undo: false,
+    });
+    const graph = attached(saver, () => damaged());
+    const config = { configurable: { thread_id: "damaged" } };
+    await expect(graph.invoke({ log: ["in"] }, config)).rejects.toMatchObject({ code: "EFFECT_NOT_RECORDED" });
+    const { rows } = await pool.query(`SELECT status, checksum FROM ${table} WHERE name = 'trips, damaged'`);
+    expect(rows).toEqual([{ status: "intent", checksum: "of somebody else" }]);
   });
 });

@@ -138,10 +138,12 @@ class HostileEngine implements StorageEngine {
 
 /** These do nothing. A server's fail by themselves; here {@link buffered} asks instead. */
 const GUARD_THREAD = "UPDATE langgraph_threads SET seq = seq WHERE FALSE AND thread = ? AND seq = ? AND generation = ?";
+const GUARD_EFFECT = "UPDATE langgraph_effects SET seq = seq WHERE FALSE AND id = ? AND checksum = ?";
 const GUARD_SETTING = "UPDATE langgraph_settings SET name = name WHERE FALSE AND name = ?";
 const LOCK = "UPDATE langgraph_settings SET name = name WHERE FALSE AND name = '' || ?";
 const ASKED = new Map([
   [GUARD_THREAD, "SELECT count(*) AS n FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ?"],
+  [GUARD_EFFECT, "SELECT count(*) AS n FROM langgraph_effects WHERE id = ? AND checksum = ?"],
   [GUARD_SETTING, "SELECT count(*) AS n FROM langgraph_settings WHERE name = ?"],
 ]);
 
@@ -156,7 +158,7 @@ class BufferingEngine implements StorageEngine {
 
   constructor(inner: StorageEngine) {
     this.#inner = inner;
-    const guards = { thread: GUARD_THREAD, setting: GUARD_SETTING };
+    const guards = { thread: GUARD_THREAD, effect: GUARD_EFFECT, setting: GUARD_SETTING };
     const clock = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now";
     this.dialect = { ...inner.dialect, guards, lockText: LOCK, clock };
   }

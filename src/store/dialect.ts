@@ -10,6 +10,8 @@ export interface Dialect {
     | {
         /** Binds a thread's number, seq and generation. */
         readonly thread: string;
+        /** Binds an effect's id and checksum. */
+        readonly effect: string;
         /** Binds the name of a setting, which must exist. */
         readonly setting: string;
       }

@@ -20,6 +20,11 @@ export interface Statement {
   readonly isLast?: boolean;
 }
 
+/** A statement that asks. */
+export function question(returns: Statement["returns"], text: string, ...values: Bound[]): Statement {
+  return { text, values, returns };
+}
+
 /** Runs a statement. */
 export type Execute = (text: string, values: readonly Bound[], returns: Statement["returns"]) => unknown;
 

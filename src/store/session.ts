@@ -12,6 +12,9 @@ const ENDED = 1_000;
 /** How many threads' facts are remembered. */
 const THREADS = 256;
 
+/** A question that a program may ask, with its answer if that is known. */
+type Expected = Statement & { answer: { value: unknown } | undefined };
+
 /** A thread's row as a transaction has written it. */
 export interface WrittenThread {
   thread: number;
@@ -54,6 +57,8 @@ export class Session {
   /** Threads whose row the current transaction has read or guarded, so that nobody else changes them. */
   readonly #guarded = new Set<ThreadState>();
   readonly #made = new Map<ThreadState, WrittenThread>();
+  /** See {@link expecting}. */
+  #expected: Expected[] | undefined;
   /** Whether its transactions only read. Then it starts without facts and has one transaction. */
   readonly isReading: boolean;
   readonly #tags: Map<string, string>;
@@ -91,17 +96,20 @@ export class Session {
 
   /** Changes rows. On an engine that buffers, a later statement that is waited for throws the error of this one. */
   *run(text: string, ...values: Bound[]): Program {
+    this.#expected = undefined;
     if (this.#execute !== undefined) this.#execute(text, values, "none");
     else yield { text, values, returns: "none" };
   }
 
   /** {@link run} that waits. @returns how many rows were changed */
   *changes(text: string, ...values: Bound[]): Program<number> {
+    this.#expected = undefined;
     if (this.#execute !== undefined) return this.#execute(text, values, "count") as number;
     return (yield { text, values, returns: "count" }) as number;
   }
 
   *get<T>(text: string, ...values: Bound[]): Program<T | undefined> {
+    if (this.#expected !== undefined) return (yield* this.#answered({ text, values, returns: "one" })) as T | undefined;
     if (this.#execute !== undefined) return this.#execute(text, values, "one") as T | undefined;
     return (yield { text, values, returns: "one" }) as T | undefined;
   }
@@ -173,12 +181,14 @@ export class Session {
 
   /** Reads whole results: an open cursor would block writes on this connection and hold back WAL checkpoints. */
   *all<T>(text: string, ...values: Bound[]): Program<T[]> {
+    if (this.#expected !== undefined) return (yield* this.#answered({ text, values, returns: "all" })) as T[];
     if (this.#execute !== undefined) return this.#execute(text, values, "all") as T[];
     return (yield { text, values, returns: "all" }) as T[];
   }
 
   /** {@link all}, each row as an array: for results of thousands of rows. */
   *rows<T extends unknown[]>(text: string, ...values: Bound[]): Program<T[]> {
+    if (this.#expected !== undefined) return (yield* this.#answered({ text, values, returns: "arrays" })) as T[];
     if (this.#execute !== undefined) return this.#execute(text, values, "arrays") as T[];
     return (yield { text, values, returns: "arrays" }) as T[];
   }
@@ -199,6 +209,34 @@ export class Session {
         this.#execute === undefined ? yield statement : this.#execute(statement.text, statement.values, statement.returns),
       );
     return answers;
+  }
+
+  /**
+   * Runs a program that asks these questions in any order, repeatedly or not at all. Each is asked once, and a database on the
+   * network is asked all of them at once. The answers hold until the program changes something.
+   */
+  *expecting<T>(questions: readonly Statement[], program: Program<T>): Program<T> {
+    const expected: Expected[] = [];
+    for (const one of questions) if (!expected.some((other) => isSame(one, other))) expected.push({ ...one, answer: undefined });
+    if (this.engine.sendsTogether === true) {
+      const answers = yield* this.together(expected);
+      for (const [at, one] of expected.entries()) one.answer = { value: answers[at] };
+    }
+    try {
+      this.#expected = expected;
+      return yield* program;
+    } finally {
+      this.#expected = undefined;
+    }
+  }
+
+  *#answered(asked: Statement): Program<unknown> {
+    const expected = this.#expected?.find((one) => isSame(one, asked));
+    if (expected?.answer !== undefined) return expected.answer.value;
+    const { text, values, returns } = asked;
+    const value = this.#execute === undefined ? yield asked : this.#execute(text, values, returns);
+    if (expected !== undefined) expected.answer = { value };
+    return value;
   }
 
   /** Programs that need nothing of each other. Their statements are sent {@link together} as far as possible. */
@@ -319,4 +357,8 @@ export class Session {
     this.isKeyCurrent = false;
     this.savedRuns.clear();
   }
+}
+
+function isSame(one: Statement, other: Statement): boolean {
+  return one.text === other.text && one.values.every((value, at) => value === other.values[at]);
 }

@@ -515,7 +515,7 @@ export type EffectBeginning = { kind: "begun" | "found" | "changed" | "unclear" 
 export interface EffectSettlement {
   status: EffectStatus;
   /** The effect as it was when the outcome became known. If somebody has retried or undone it since, nothing is changed. */
-  seen?: Pick<EffectRow, "tries" | "undoStatus">;
+  seen?: Pick<EffectRow, "tries" | "undoStatus" | "threadId">;
   /** The recorded outcome of a completed effect that this one replaces. */
   replaces?: string | undefined;
   outcome: PackedText | undefined;

@@ -1,6 +1,7 @@
 import { TurnsError } from "../errors";
 import { threadMoved } from "./refusals";
 import { firstSeq, SPAN } from "./spans";
+import type { EffectRow } from "./effects";
 import type { CheckpointHead, TaskRow, TurnRow } from "./store";
 import type { RowOf, Table, THREADS, TOMBSTONES } from "./tables";
 
@@ -9,6 +10,7 @@ const HEADS = 24;
 const NODE_TASKS = 512;
 const CHUNKS = 2_048;
 const LISTS = 512;
+const INTENTS = 64;
 
 /** Stands for the seq of a row that is stored. */
 export const STORED = 0;
@@ -46,6 +48,11 @@ export class ThreadFacts {
   tasks: { current: TaskRow | undefined; lastRun: TaskRow | undefined } | undefined;
   /** Whether all effects of the thread have been verified. */
   isJournalVerified = false;
+  /**
+   * Effects that this connection has started, by id, with the checksums of their rows. A user's transaction may have recorded the
+   * outcome since, and doesn't show that in the thread's row: the effect's own row must be guarded too.
+   */
+  readonly intents = new Recent<string, { row: EffectRow; checksum: string }>(INTENTS);
   readonly heads = new Recent<string, KnownHead>(HEADS);
   /** The turns of node tasks that haven't finished yet, oldest first. */
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);

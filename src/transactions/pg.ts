@@ -1,5 +1,13 @@
 import type { Transactions } from "../effects/transactional";
-import { checkedHandle, Completions, numbered, type Row, type TransactionsOptions } from "./completions";
+import {
+  checkedHandle,
+  Completions,
+  numbered,
+  type Row,
+  type TransactionsOptions,
+  type Value,
+  withLiterals,
+} from "./completions";
 
 /** What is needed of a client of `pg`. */
 interface PgClient {
@@ -28,13 +36,15 @@ export function pgTransactions<Client extends PgClient>(
 ): Transactions<Client> {
   checkedHandle("pgTransactions", pool, ["connect", "query"], "a Pool of pg");
   const ignored = (): void => undefined;
+  /** BEGIN is sent with the first statement: both in one round trip. */
+  const opening = new WeakSet<Client>();
   const transaction = async <T>(work: (client: Client) => T | Promise<T>): Promise<T> => {
     const client = await pool.connect();
     // A connection that breaks between two statements would end the process. The next statement tells it.
     client.on("error", ignored);
     let isBroken = true;
     try {
-      await client.query("BEGIN");
+      opening.add(client);
       const result = await Promise.resolve(client)
         .then(work)
         .catch(async (error: unknown) => {
@@ -54,7 +64,11 @@ export function pgTransactions<Client extends PgClient>(
       client.release(isBroken);
     }
   };
-  const query = async (client: Client | undefined, sql: string, values: readonly unknown[]): Promise<Row[]> =>
-    (await (client ?? pool).query(numbered(sql), [...values])).rows;
+  const query = async (client: Client | undefined, sql: string, values: readonly Value[]): Promise<Row[]> => {
+    if (client === undefined || !opening.delete(client)) return (await (client ?? pool).query(numbered(sql), [...values])).rows;
+    // Of several statements, `pg` gives a list of results.
+    const results = [await client.query(`BEGIN; ${withLiterals(sql, values, "postgres")}`)].flat();
+    return results.at(-1)?.rows ?? [];
+  };
   return new Completions({ dialect: "postgres", isSync: false, transaction, query }, options);
 }

@@ -1,7 +1,8 @@
 import type { EffectRow } from "../effects";
-import { mapped, type Program } from "../program";
+import { mapped, type Program, question, type Statement } from "../program";
 import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
+import type { NewEffect } from "../store";
 import type { ThreadState } from "../thread-state";
 import type { OrphanCall } from "./effect-orphans";
 import { type RawEffect, toEffect } from "./effect-rows";
@@ -32,8 +33,18 @@ export class KnownEffects {
   constructor(
     private readonly session: Session,
     private readonly key: ThreadState,
-    private readonly call: OrphanCall,
+    private readonly call: NewEffect & Pick<OrphanCall, "inputDigest">,
   ) {}
+
+  /** What is asked of it, as far as that doesn't depend on answers. */
+  questions(): Statement[] {
+    const { thread } = this.key;
+    const { nodeTaskId, name, label, labelled, inputDigest, unhappy } = this.call;
+    const asked = [question("one", ANY, thread, nodeTaskId), question("all", BY_LABEL, thread, nodeTaskId, name, label)];
+    if (labelled) return asked;
+    if (inputDigest !== undefined) asked.push(question("all", BY_INPUT, thread, nodeTaskId, inputDigest));
+    return [...asked, ...unhappy.map((id) => question("all", BY_ID, thread, nodeTaskId, name, id))];
+  }
 
   *any(): Program<boolean> {
     return (yield* this.session.get(ANY, this.key.thread, this.call.nodeTaskId)) !== undefined;

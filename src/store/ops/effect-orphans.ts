@@ -1,5 +1,5 @@
 import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
-import { filtered, mapped, type Program } from "../program";
+import { filtered, mapped, type Program, question, type Statement } from "../program";
 import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
@@ -78,6 +78,22 @@ export function* adoptEdited(session: Session, key: ThreadState, call: OrphanCal
   if (known === undefined) return edited.find((row) => isComparable(row, call) === false);
   yield* saveEffect(session, key, booked(known, call));
   return undefined;
+}
+
+/** What is asked for every call, as far as that doesn't depend on answers. */
+export function* orphanQuestions(
+  session: Session,
+  { thread }: ThreadState,
+  { rootThreadId, run, graphRun, anchor, innerAnchors }: NewEffect,
+): Program<Statement[]> {
+  const asked = [question("arrays", UNSAVED_RUNS, graphRun)];
+  for (const [ns, id] of Object.entries(innerAnchors))
+    asked.push(question("one", SAVED, thread, ns, id), question("one", ANY_OF_NS, thread, ns));
+  const root = (yield* threadKey(session, rootThreadId))?.thread;
+  if (root === undefined) return asked;
+  asked.push(question("one", TASK_OF_TURN, root, rootTaskOf(run)));
+  if (anchor !== undefined) asked.push(question("one", SAVED, root, "", anchor), question("one", SOURCE, root, anchor));
+  return asked;
 }
 
 /** The effect of a lost run that nobody has asked to continue, if this call may be the same side effect. */
@@ -171,7 +187,7 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
  */
 function* beforeEdit(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   const root = call.rootThreadId === key.threadId ? key : yield* threadKey(session, call.rootThreadId);
-  if (root === undefined || call.anchor === undefined) return [];
+  if (root === undefined || call.anchor === undefined || !(yield* isEdited(session, call))) return [];
   const ids = yield* editedInto(session, root, call.anchor, call.path.split("|", 1)[0] as string);
   const rows = yield* mapped(ids, (id) => session.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id));
   return rows.flat().map((row) => toEffect(session, key.threadId, row));

@@ -16,7 +16,11 @@ export function* saveEffect(session: Session, key: ThreadState, effect: EffectRo
   key.touch();
   if (effect.unsavedRun !== undefined) session.savedRuns.delete(effect.unsavedRun);
   const row = { ...effect, content: JSON.stringify({ input, outcome, undoError }) };
-  yield* session.run(EFFECT_ROWS.save, ...EFFECT_ROWS.values(session.sealing, key, row));
+  const values = EFFECT_ROWS.values(session.sealing, key, row);
+  yield* session.run(EFFECT_ROWS.save, ...values);
+  const { intents } = key.facts;
+  if (effect.status === "intent") intents.set(effect.id, { row: effect, checksum: values.at(-1) as string });
+  else intents.delete(effect.id);
   return effect;
 }
 

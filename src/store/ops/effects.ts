@@ -1,5 +1,5 @@
 import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
-import { anyOf, type Program } from "../program";
+import { anyOf, type Program, question, type Statement } from "../program";
 import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
@@ -12,6 +12,7 @@ import {
   isLostInside,
   isSavedRoot,
   lostTwin,
+  orphanQuestions,
   type OrphanCall,
   rootTaskName,
 } from "./effect-orphans";
@@ -51,17 +52,45 @@ function* beginningOf(session: Session, call: NewEffect): Program<EffectBeginnin
     sawDeletion: call.sawDeletion,
     lease: call.lease,
   });
+  const digest = call.input && session.sealing.address(call.threadId, call.input.text);
+  return yield* session.expecting(yield* questionsOf(session, key, call, digest), foundOrBegun(session, key, call, digest));
+}
+
+/** What {@link foundOrBegun} asks, as far as that doesn't depend on answers. */
+function* questionsOf(
+  session: Session,
+  key: ThreadState,
+  call: NewEffect,
+  inputDigest: string | undefined,
+): Program<Statement[]> {
+  const { thread } = key;
+  const { nodeTaskId, name, label, run } = call;
+  return [
+    ...(key.facts.isJournalVerified ? [] : [question("all", OF_THREAD, thread, 0, Number.MAX_SAFE_INTEGER)]),
+    ...(yield* orphanQuestions(session, key, call)),
+    ...new KnownEffects(session, key, { ...call, inputDigest }).questions(),
+    question("one", OF_LABEL, thread, nodeTaskId, name, label),
+    question("one", TURN, thread, nodeTaskId),
+    question("one", TURN, thread, rootTaskOf(run)),
+  ];
+}
+
+function* foundOrBegun(
+  session: Session,
+  key: ThreadState,
+  newEffect: NewEffect,
+  inputDigest: string | undefined,
+): Program<EffectBeginning> {
   yield* verifyJournal(session, key);
+  const call = yield* orphanCall(session, key, newEffect, inputDigest);
   const { input } = call;
-  const inputDigest = input && session.sealing.address(call.threadId, input.text);
-  const { known, undecided } = yield* knownEffects(session, key, yield* orphanCall(session, key, call, inputDigest));
+  const { known, undecided } = yield* knownEffects(session, key, call);
   const row = yield* known.matching();
   if (row === undefined) {
     const failed = yield* known.failedTwin();
     if (failed !== undefined) return { kind: "unclear", row: failed };
     if (undecided !== undefined) return { kind: "lost", row: undecided };
-    if (input !== undefined) yield* storeChunks(session, key, input.parts);
-    return { kind: "begun", row: yield* insert(session, key, call, { input: input?.text, inputDigest }) };
+    return { kind: "begun", row: yield* insert(session, key, call) };
   }
   const differs = row.inputDigest !== undefined && inputDigest !== undefined && row.inputDigest !== inputDigest;
   if (differs && !call.anyInput && row.status !== "failed") return { kind: "changed", row };
@@ -115,22 +144,18 @@ function* unsavedRun(
   return isLost ? graphRun : undefined;
 }
 
-function* insert(
-  session: Session,
-  key: ThreadState,
-  call: NewEffect,
-  { input, inputDigest }: Pick<EffectRow, "input" | "inputDigest">,
-): Program<EffectRow> {
+function* insert(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow> {
   const { epoch } = key.row;
-  const { threadId, nodeNs, nodeTaskId, name } = call;
-  const path = pathOf(nodeNs);
+  const { threadId, nodeNs, nodeTaskId, name, path, input } = call;
   const { label, key: effectKey } = yield* naming(session, key, epoch, call);
   key.count("effects");
+  const taskId = yield* taskOf(session, key, call);
+  if (input !== undefined) yield* storeChunks(session, key, input.parts);
   return yield* saveEffect(session, key, {
     id: call.id,
     threadId,
     epoch,
-    taskId: yield* taskOf(session, key, call),
+    taskId,
     seq: key.nextSeq(),
     nodeName: path.slice(path.lastIndexOf("|") + 1),
     nodeNs,
@@ -140,14 +165,14 @@ function* insert(
     anchor: call.anchor,
     anchorThread: call.rootThreadId === threadId ? undefined : call.rootThreadId,
     run: call.run,
-    unsavedRun: yield* unsavedRun(session, key, call),
+    unsavedRun: call.unsavedRun,
     name,
     label,
     key: effectKey,
     idempotent: call.idempotent,
     undo: call.undo,
-    inputDigest,
-    input,
+    inputDigest: call.inputDigest,
+    input: input?.text,
     status: "intent",
     outcome: undefined,
     tries: 1,
@@ -257,10 +282,10 @@ export function* retryEffect(
  * nothing is overwritten, because they acted on the doubt.
  */
 export function* settleEffect(session: Session, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
-  const found = yield* effectOf(session, effectId);
+  const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
+  const found = (yield* rememberedIntent(session, effectId, seen?.threadId)) ?? (yield* effectOf(session, effectId));
   if (found === undefined) return undefined;
   const { key, row } = found;
-  const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
   if (settledBy === SETTLED_AS_HISTORY) return yield* saveEffect(session, key, { ...row, settledBy });
   if (row.status === "done" && replaces !== undefined && row.outcome === replaces) {
     if (outcome !== undefined) yield* storeChunks(session, key, outcome.parts);
@@ -331,6 +356,23 @@ function* verifyJournal(session: Session, key: ThreadState): Program {
   for (const row of yield* session.all<RawEffect>(OF_THREAD, key.thread, 0, Number.MAX_SAFE_INTEGER))
     toEffect(session, key.threadId, row);
   key.facts.isJournalVerified = true;
+}
+
+/**
+ * An intent as this process has committed it. Nothing is read: the transaction fails if its row or its thread has changed since.
+ * @throws {StaleFacts} now or later
+ */
+function* rememberedIntent(
+  session: Session,
+  effectId: string,
+  threadId: string | undefined,
+): Program<{ key: ThreadState; row: EffectRow } | undefined> {
+  const { guards } = session.engine.dialect;
+  const intent = session.threads.get(threadId ?? "")?.facts.intents.get(effectId);
+  if (guards === undefined || intent === undefined) return undefined;
+  const key = (yield* threadKey(session, intent.row.threadId)) as ThreadState;
+  yield* session.run(guards.effect, effectId, intent.checksum);
+  return { key, row: intent.row };
 }
 
 /** Locked where transactions write side by side: one of a user's may be recording the effect (effect-record.ts). */

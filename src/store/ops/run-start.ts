@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import { textFor } from "../dialect";
-import type { Bound, Program, Statement } from "../program";
+import { type Program, question as ask, type Statement } from "../program";
 import { RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { CheckpointHead, Remembered, RunRow, StoredCheckpoint, StoredWrites } from "../store";
@@ -99,10 +99,6 @@ export function* beginAtOnce(
   } finally {
     session.leases.set(run.runId, threadId);
   }
-}
-
-function ask(returns: Statement["returns"], text: string, ...values: Bound[]): Statement {
-  return { text, values, returns };
 }
 
 interface Learnt {

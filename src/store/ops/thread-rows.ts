@@ -135,6 +135,7 @@ export function growEpoch(key: ThreadState): void {
 }
 
 export function* threadIdOf(session: Session, thread: number): Program<string> {
+  for (const known of session.threads.values()) if (known.thread === thread) return known.threadId;
   return (yield* session.get<{ thread_id: string }>(ID_OF, thread))?.thread_id ?? "";
 }
 

@@ -17,6 +17,7 @@ export function postgresDialect(schema: string): Dialect {
     // A division by zero is the only way for a statement to fail unless a row is there. FOR UPDATE isn't allowed beside count().
     guards: {
       thread: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = ? FOR NO KEY UPDATE) AS remembered`,
+      effect: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_effects WHERE id = ? AND checksum = ? FOR NO KEY UPDATE) AS remembered`,
       setting: `SELECT 1 / count(*) FROM (SELECT 1 FROM langgraph_settings WHERE name = ? FOR KEY SHARE) AS remembered`,
     },
     guardsOfNew: {
