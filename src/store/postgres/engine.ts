@@ -309,8 +309,12 @@ export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+function named(text: string): Query {
+  return { text, name: nameOf(text), isMute: true };
+}
+
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
-const BEGIN_WRITE = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", name: "turns_begin", isMute: true };
+const BEGIN_WRITE = named("BEGIN ISOLATION LEVEL READ COMMITTED");
 const READING = [{ text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" }];
 /** For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. */
 const LIMITS = "set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)";
@@ -341,7 +345,7 @@ function textsOf(schema: string) {
 }
 const SHORTEST_IDLE_MS = 1_000;
 const LONGEST_IDLE_MS = 60_000;
-const COMMIT = { text: "COMMIT", name: "turns_commit", isMute: true };
+const COMMIT = named("COMMIT");
 const ROLLBACK = { text: "ROLLBACK" };
 /** SQLSTATE of a lock that others held for too long. */
 const LOCK_TIMEOUT = "55P03";
