@@ -134,7 +134,7 @@ test("S10.4 while nothing is saved, a look is one round trip for all followed th
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   const looks = proxy.flights.filter(({ statements }) => statements.some((text) => text.includes("langgraph_threads"))).length;
   const others = proxy.flights.filter(({ statements }) =>
-    statements.some((text) => !/langgraph_threads|lock_timeout|^BEGIN|^COMMIT/.test(text)),
+    statements.some((text) => !/langgraph_threads|lock_timeout|^BEGIN|^SET LOCAL|^COMMIT/.test(text)),
   );
   expect(looks).toBeGreaterThan(0);
   expect(others).toEqual([]);

@@ -67,7 +67,11 @@ test("S9.2 PostgreSQL: the server keeps the statements of a save, and their plan
     expect.arrayContaining(["langgraph_commits", "langgraph_snapshots", "langgraph_threads"]),
   );
   const guard = rows.find(({ statement }) => statement.includes("FOR NO KEY UPDATE"))!;
+  // A plan is kept for the path that it was made for.
+  await pool.query("BEGIN");
+  await pool.query("SET LOCAL search_path TO pg_catalog");
   const plan = await pool.query<{ "QUERY PLAN": string }>(`EXPLAIN EXECUTE "${guard.name}" (1, 2, 3)`);
+  await pool.query("COMMIT");
   expect(plan.rows.map((row) => row["QUERY PLAN"]).join("\n")).toMatch(/Index Scan using langgraph_threads_pkey/);
   await saver.close();
 });

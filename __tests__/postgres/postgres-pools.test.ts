@@ -145,3 +145,54 @@ test("S9.3 PostgreSQL: any number of savers on one pool have one listener togeth
   await save(again, "many and one more");
   expect(listeners()).toEqual(together);
 });
+
+test("S9.3 PostgreSQL: two copies of the package on one pool, such as ESM beside CommonJS, agree about prepared statements", async () => {
+  const pool = pooled({ max: 1 });
+  const copies = [PostgresTurnSaver];
+  jest.isolateModules(() =>
+    copies.push(jest.requireActual<typeof import("../../src/postgres/index")>("../../src/postgres/index").PostgresTurnSaver),
+  );
+  expect(copies[1]).not.toBe(copies[0]);
+  const savers = copies.map((Copy) => new Copy(pool, { schema, logger: quiet, busyTimeoutMs: 5_000 }));
+  for (let at = 0; at < 4; at += 1) for (const saver of savers) await save(saver, `copy ${at % 2}`);
+  const names =
+    "SELECT name, statement, generic_plans + custom_plans AS uses FROM pg_prepared_statements WHERE name LIKE 'turns%'";
+  const { rows } = await pool.query<{ statement: string; uses: string }>(names);
+  const mark = rows.filter(({ statement }) => statement.includes("langgraph_commits"));
+  expect(mark).toHaveLength(1);
+  expect(Number(mark[0]!.uses)).toBeGreaterThanOrEqual(6);
+  await Promise.all(savers.map((saver) => saver.close()));
+});
+
+test("S9.3 PostgreSQL: a statement that somebody else has prepared under our name fails no save", async () => {
+  const pool = pooled({ max: 1 });
+  const saver = opened(pool);
+  for (let at = 0; at < 3; at += 1) await save(saver, "theirs");
+  const { rows } = await pool.query<{ name: string; statement: string }>("SELECT name, statement FROM pg_prepared_statements");
+  const client = await pool.connect();
+  await client.query("DISCARD ALL");
+  for (const { name } of rows) await client.query({ name, text: "SELECT 1 AS theirs" });
+  // It knows nothing of the connection any more, like a copy of the package that was loaded later.
+  for (const key of Object.getOwnPropertySymbols(client)) if (String(key).includes("turns")) (client as any)[key] = new Map();
+  client.release();
+  await save(saver, "theirs");
+});
+
+test("S9.3 PostgreSQL: a connection that was left in an aborted transaction is dropped, and the save is tried on another", async () => {
+  const pool = pooled({ max: 1 });
+  const saver = opened(pool);
+  const abort = async (): Promise<void> => {
+    const client = await pool.connect();
+    await client.query("BEGIN");
+    await expect(client.query("SELECT 1 / 0")).rejects.toThrow();
+    client.release();
+  };
+  await abort();
+  await saver.setup();
+  for (const id of ["aborted", "aborted again", "aborted"]) {
+    await abort();
+    await save(saver, id);
+    await abort();
+    expect(await saver.getTuple(thread(id))).toBeDefined();
+  }
+});

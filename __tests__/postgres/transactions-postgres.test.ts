@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
-import type { PoolClient } from "pg";
+import { drizzle } from "drizzle-orm/node-postgres";
+import { drizzleTransactions, pgTransactions } from "langgraph-checkpoint-turns/transactions";
+import type { Pool, PoolClient } from "pg";
 import { refusal } from "../support/eff-world";
 import { isCommit, isCommitAnswer } from "../support/postgres/messages";
 import { nth, PostgresProxy } from "../support/postgres/proxy";
@@ -99,6 +100,75 @@ describe("a network that breaks, and a server that ends connections", () => {
     const asks = ({ from, type }: { from: string; type: string }): boolean => from === "client" && "QPBES".includes(type);
     await charged(() => (proxy.fate = nth(number, asks, "cut")));
     await charged(() => (proxy.fate = nth(number, asks, "cut-after")));
+  });
+
+  /** The server ends some connections as soon as it has accepted them: the error arrives before anybody has the client. */
+  function endingAtOnce(pool: Pool, connections: number) {
+    const seen = { unheard: 0, left: connections };
+    pool.on("connect", (client) => {
+      if ((seen.left -= 1) < 0) return;
+      queueMicrotask(() => {
+        try {
+          const ended = { code: "57P01", severity: "FATAL" };
+          (client as any)._handleErrorEvent(Object.assign(new Error("terminating connection"), ended));
+        } catch {
+          seen.unheard += 1;
+        }
+      });
+    });
+    return seen;
+  }
+
+  test("S9.6 connections that the server ends at once don't end the process, and others take their place", async () => {
+    const pool = poolOn(URL_OF_TESTS, own.name);
+    const tx = pgTransactions(pool, { schema: own.name, createTable: false });
+    const seen = endingAtOnce(pool, 3);
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    await expect(tx.find(effect).catch(() => undefined)).resolves.toBeUndefined();
+    let runs = 0;
+    expect(await tx.complete(effect, async () => `text ${(runs += 1)}`)).toBe("text 1");
+    expect(seen.unheard).toBe(0);
+    expect(pool.totalCount - pool.idleCount).toBe(0);
+    await pool.end();
+  });
+
+  test("S9.6 a server that ends all connections at once: an error with a code, nothing was done, and the same works later", async () => {
+    const pool = poolOn(URL_OF_TESTS, own.name);
+    const tx = pgTransactions(pool, { schema: own.name, createTable: false });
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    expect(await tx.find(effect)).toBeUndefined();
+    await pool.query("SELECT pg_terminate_backend(pg_backend_pid())").catch(() => undefined);
+    const seen = endingAtOnce(pool, 1_000);
+    const caught = await refusal(tx.complete(effect, () => "text"));
+    expect(caught).toMatchObject({ code: "STORE_UNAVAILABLE", message: expect.stringMatching(/not queryable|terminat/) });
+    expect(seen.unheard).toBe(0);
+    seen.left = 0;
+    expect(await tx.complete({ ...effect, tries: 2 }, () => "text")).toBe("text");
+    expect(pool.totalCount - pool.idleCount).toBe(0);
+    await pool.end();
+  });
+
+  test("S9.6 any number of adapters of one pool listen to it once", async () => {
+    const pool = poolOn(URL_OF_TESTS, own.name);
+    const before = pool.listenerCount("connect");
+    for (let at = 0; at < 15; at += 1) pgTransactions(pool, { schema: own.name });
+    expect(pool.listenerCount("connect") - before).toBe(1);
+    drizzleTransactions(drizzle({ client: pool }));
+    expect(pool.listenerCount("connect") - before).toBe(1);
+    await pool.end();
+  });
+
+  test("S9.6 Drizzle: a connection that ends between two statements doesn't end the process", async () => {
+    const pool = poolOn(URL_OF_TESTS, own.name);
+    const tx = drizzleTransactions(drizzle({ client: pool }), { schema: own.name, createTable: false });
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    const listeners: number[] = [];
+    await tx.complete(effect, async (db) => {
+      listeners.push((db as any).session.client.listenerCount("error"));
+      return "text";
+    });
+    expect(listeners).toEqual([1]);
+    await pool.end();
   });
 
   test("S9.6 a statement that failed and was caught: nothing is committed, and that is told", async () => {

@@ -356,7 +356,7 @@ CREATE TABLE :"schema".langgraph_leftovers (
 CREATE TABLE :"schema".langgraph_commits (
   number  bigint PRIMARY KEY,
   done    bigint NOT NULL CHECK (done IN (0, 1)),
-  made_at timestamptz NOT NULL DEFAULT now()
+  made_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 );
 
 -- Rows that are updated in place have room to stay on their page, so that no index must be changed (HOT).

@@ -21,7 +21,7 @@ export interface VacuumReport {
 const vacuuming = z.strictObject({ full: z.boolean().default(false) });
 
 /**
- * Makes a saver's file as small as it can be, in small steps.
+ * Makes a saver's file as small as it can be, in small steps. On PostgreSQL it runs VACUUM (ANALYZE).
  *
  * @param options.full rewrites the whole file. It's needed once for a file that another program created without `auto_vacuum`,
  *   which the report shows as `givesBack: false`. Nothing else can be saved meanwhile.
@@ -32,7 +32,8 @@ export async function vacuum(saver: TurnSaver, options: { full?: boolean } = {})
   const { store } = internalsOf(saver);
   await removeLeftovers(store, isAlive);
   const { bytes: bytesBefore } = await store.space();
-  if (full) await store.vacuumFully();
+  const isServer = (await store.inspect.settings())["server_version"] !== undefined;
+  if (full || isServer) await store.vacuumFully();
   else await giveBack(store, { truncate: true });
   const { bytes: bytesAfter, freePages, givesBack } = await store.space();
   return { bytesBefore, bytesAfter, freePages, givesBack };

@@ -92,7 +92,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
   tries integer NOT NULL,
   state text NOT NULL,
   result text,
-  at ${isPostgres ? "timestamptz NOT NULL DEFAULT now()" : "integer NOT NULL DEFAULT (unixepoch())"}
+  at ${isPostgres ? "timestamptz NOT NULL DEFAULT pg_catalog.now()" : "integer NOT NULL DEFAULT (unixepoch())"}
 )`;
   }
 
@@ -104,7 +104,9 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     const { olderThanMs, threadId } = checkedOptions(pruneSchema, request);
     const seconds = Math.ceil(olderThanMs / 1_000);
     const isOld =
-      this.#driver.dialect === "postgres" ? `at <= now() - interval '${seconds} seconds'` : `at <= unixepoch() - ${seconds}`;
+      this.#driver.dialect === "postgres"
+        ? `at <= pg_catalog.now() - interval '${seconds} seconds'`
+        : `at <= unixepoch() - ${seconds}`;
     const ofThread = threadId === undefined ? "" : "AND thread = ?";
     const sql = `DELETE FROM ${this.#table} WHERE key IN (
       SELECT key FROM ${this.#table} WHERE ${isOld} ${ofThread} LIMIT ${BATCH}) RETURNING key`;

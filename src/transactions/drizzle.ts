@@ -1,5 +1,6 @@
 import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type Row, type TransactionsOptions, type Value, withLiterals } from "./completions";
+import { listenTo } from "./pg-pool";
 
 /** What is needed of Drizzle on PostgreSQL, and of its transactions. */
 interface DrizzlePgQueries {
@@ -38,6 +39,7 @@ export function drizzleTransactions(
 ): Transactions<DrizzlePgQueries> | Transactions<DrizzleSqliteQueries, true> {
   checkedHandle("drizzleTransactions", db, ["transaction"], "a database of drizzle()");
   if ("execute" in db) {
+    listenTo((db as { $client?: unknown }).$client);
     const query = async (tx: DrizzlePgQueries | undefined, sql: string, values: readonly Value[]): Promise<Row[]> => {
       const result = await (tx ?? db).execute(withLiterals(sql, values, "postgres"));
       return (Array.isArray(result) ? result : (result as { rows: unknown }).rows) as Row[];

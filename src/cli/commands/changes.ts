@@ -633,7 +633,7 @@ const VACUUM = command<ChangeOptions & { full?: boolean }>({
       planText,
       act: async () => {
         const { vacuum } = await import("../../maintenance");
-        const report = await vacuum(saver, { full: full || isServer });
+        const report = await vacuum(saver, { full });
         return { report, text: () => `${bytes(report.bytesBefore)} before, ${bytes(report.bytesAfter)} now.` };
       },
     });

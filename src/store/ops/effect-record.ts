@@ -36,7 +36,7 @@ export function effectRecord(session: Session, seen: EffectRow, outcome: string 
     return { sql: `${change} WHERE id = ? ${isThere} ${returned}`, values: [...changes, seen.id, ...keys, checksum] };
   }
   const sealing = keyId === undefined ? "" : `sealing AS (SELECT 1 FROM free, LATERAL (${key}) AS held),`;
-  const locked = `WITH free AS (SELECT t.thread FROM ${threads} AS t WHERE current_setting('transaction_isolation') = 'read committed'
+  const locked = `WITH free AS (SELECT t.thread FROM ${threads} AS t WHERE pg_catalog.current_setting('transaction_isolation') = 'read committed'
       AND t.thread = (SELECT e.thread FROM ${effects} AS e WHERE e.id = ?) FOR NO KEY UPDATE SKIP LOCKED),
     ${sealing}
     seen AS (SELECT e.id FROM ${effects} AS e, free WHERE e.thread = free.thread AND e.id = ? AND e.checksum = ?

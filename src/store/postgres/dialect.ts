@@ -29,9 +29,9 @@ export function postgresDialect(schema: string): Dialect {
     forUpdate: " FOR NO KEY UPDATE",
     skipLocked: " FOR NO KEY UPDATE SKIP LOCKED",
     forShare: " FOR KEY SHARE",
-    lockText: `SELECT pg_advisory_xact_lock(hashtextextended('${lock}.' || ?, 0))`,
-    takeNumber: `SELECT nextval('${numbers}') AS value`,
-    clock: "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
+    lockText: `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('${lock}.' || ?, 0::bigint))`,
+    takeNumber: `SELECT pg_catalog.nextval('${numbers}') AS value`,
+    clock: "SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())::numeric * 1000::numeric)::bigint AS now",
     // The order is that of the subquery which gives the rows.
     listed: (column) => `'[' || string_agg(${column}, ',') || ']'`,
     // Bytes are marked: see values.ts.

@@ -1,5 +1,14 @@
 import { type Answer, Batch, type Prepared, type Query } from "./batch";
-import { ConnectionLost, ConnectionRefused, ConnectTimeout, meaningOfRefusal, PlanLost, PoolCrowded, Silence } from "./failures";
+import {
+  ConnectionLost,
+  ConnectionRefused,
+  ConnectTimeout,
+  LeftAborted,
+  meaningOfRefusal,
+  PlanLost,
+  PoolCrowded,
+  Silence,
+} from "./failures";
 import { later, never } from "../../timers";
 
 /*
@@ -31,9 +40,15 @@ export interface PgClient {
 interface OpenClient {
   pipeline: boolean;
   query(batch: Batch): void;
+  [PREPARED]?: Prepared | false;
   /** The server process, as the login told. A pooler tells something else. */
   readonly processID?: number | null;
   readonly connection?: { readonly stream?: { destroy?(error?: Error): void } };
+}
+
+interface NoticingClient {
+  on(event: "notice", listener: (notice: { routine?: string }) => void): unknown;
+  removeListener(event: "notice", listener: (notice: { routine?: string }) => void): unknown;
 }
 
 /** For tests: called whenever a connection sends statements. */
@@ -44,8 +59,11 @@ export function setRoundTripHook(hook: typeof onRoundTrip): void {
   onRoundTrip = hook;
 }
 
-/** What is known of named statements on a client; false if they don't work there. */
-const prepared = new WeakMap<PgClient, Prepared | false>();
+/**
+ * What is known of named statements on a client; false if they don't work there. It stands on the client, for all copies of this package
+ * (ESM beside CommonJS, or one that a development server has loaded again): they give a text the same name.
+ */
+const PREPARED = Symbol.for("langgraph-checkpoint-turns.prepared");
 
 /** A connection of a pool, for one transaction. It must be released. */
 export class Connection {
@@ -53,6 +71,7 @@ export class Connection {
   readonly #answerTimeoutMs: number;
   readonly #wasPipelined: boolean;
   #lost: Error | undefined;
+  #isFresh = true;
 
   private constructor(client: PgClient, answerTimeoutMs: number) {
     this.#client = client;
@@ -116,19 +135,26 @@ export class Connection {
       connection?.stream?.destroy?.(this.#lost);
     };
     const timer = isPatient ? undefined : later(isSilent, this.#answerTimeoutMs);
-    const known = prepared.get(this.#client);
+    const known = this.#open[PREPARED];
     const answers = await new Promise<Answer[]>((done) => {
       this.#open.query(new Batch(queries, known, done));
     });
     never(timer);
     if (known === undefined) this.#learn(queries, answers);
-    return answers.map((answer) => ("error" in answer ? { error: this.#meaning(answer.error) } : answer));
+    const meanings = answers.map((answer) => ("error" in answer ? { error: this.#meaning(answer.error) } : answer));
+    this.#isFresh = false;
+    return meanings;
   }
 
   #meaning(error: unknown): unknown {
     if (error instanceof ConnectionLost) this.#lost ??= error.cause as Error;
-    if (!prepared.get(this.#client) || !PlanLost.isMeantBy(error)) return error;
-    prepared.set(this.#client, false);
+    if (this.#isFresh && LeftAborted.isMeantBy(error)) {
+      // Whoever had it last is still in a transaction.
+      this.#lost ??= error as Error;
+      return new LeftAborted(error);
+    }
+    if (!this.#open[PREPARED] || !PlanLost.isMeantBy(error)) return error;
+    this.#open[PREPARED] = false;
     return new PlanLost(error);
   }
 
@@ -136,7 +162,15 @@ export class Connection {
   #learn(queries: readonly Query[], answers: readonly Answer[]): void {
     const answer = answers[queries.findIndex(({ tellsServer }) => tellsServer)];
     if (answer === undefined || "error" in answer) return;
-    prepared.set(this.#client, answer.rows[0]?.[0] === this.#open.processID ? new Map() : false);
+    this.#open[PREPARED] = answer.rows[0]?.[0] === this.#open.processID ? new Map() : false;
+  }
+
+  /** Calls back for each warning of the server. @returns stops that */
+  listenToWarnings(onWarning: (routine: string | undefined) => void): () => void {
+    const client = this.#client as unknown as NoticingClient;
+    const listener = ({ routine }: { routine?: string }): void => onWarning(routine);
+    client.on("notice", listener);
+    return () => void client.removeListener("notice", listener);
   }
 
   /** @param isInDoubt nobody knows what state the connection is in, so that nobody must use it again */

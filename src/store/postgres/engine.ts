@@ -50,7 +50,7 @@ const LAST_LOCK_MS = 1_000;
 const SILENCES_MAX = 2;
 /** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
-  WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
+  WHERE attrelid = pg_catalog.to_regclass(?)::oid AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
 
 /**
  * PostgreSQL over a pool of connections. Each transaction takes a connection of its own, so reads don't hold up writes.
@@ -333,21 +333,33 @@ export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+function named(text: string): Query {
+  return { text, name: nameOf(text), isMute: true };
+}
+
+/**
+ * Functions, operators and types are found along search_path, and one that anybody has put into `public` may match better than the server's.
+ * So each transaction has a path of its own before it parses anything that could be meant. Until then, and where there is no transaction,
+ * statements name `pg_catalog`, and give operators and functions exactly the types that they are declared with. See decision 0047.
+ */
+export const OWN_PATH = "SET LOCAL search_path TO pg_catalog";
+
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
-const BEGIN_WRITE = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", name: "turns_begin", isMute: true };
+const BEGIN_WRITE = named("BEGIN ISOLATION LEVEL READ COMMITTED");
 const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
-/** For this transaction alone. */
+/** For this transaction alone, as all of them. */
 const LOCK_LIMIT = "pg_catalog.set_config('lock_timeout', $1, true)";
+const PATH = "pg_catalog.set_config('search_path', 'pg_catalog', true)";
 /** Who stops in the middle of a transaction (SIGSTOP, a lost network) doesn't hold its locks for ever. */
-const LIMITS = `${LOCK_LIMIT}, pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true)`;
+const LIMITS = `${LOCK_LIMIT}, pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true), ${PATH}`;
 /** The server keeps plans. One that reads a whole table because that is small would do so when it has grown. */
 const PLANS = "pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('jit', 'off', true)";
-const SETTINGS_TEXT = `SELECT pg_backend_pid(), ${LIMITS}, ${PLANS}`;
+const SETTINGS_TEXT = `SELECT pg_catalog.pg_backend_pid(), ${LIMITS}, ${PLANS}`;
 const SETTINGS = { text: SETTINGS_TEXT, name: nameOf(SETTINGS_TEXT), tellsServer: true };
 
 /** Limits how long the statements behind it wait for a lock, until the end of the transaction, or of what is sent in one piece. */
 function lockLimit(lockMs: number): Query {
-  return { text: `SELECT ${LOCK_LIMIT}`, values: [String(lockMs)], isMute: true };
+  return { text: `SELECT ${LOCK_LIMIT}, ${PATH}`, values: [String(lockMs)], isMute: true };
 }
 
 /** So many marks of its own an engine leaves before it removes them. */
@@ -365,16 +377,16 @@ function textsOf(schema: string) {
     refuse: `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 0) ON CONFLICT DO NOTHING`,
     isDone: `SELECT done FROM ${table} WHERE number = $1::bigint`,
     sweep: `DELETE FROM ${table} WHERE number IN (
-  SELECT number FROM ${table} WHERE made_at < now() - interval '1 day' LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
-    endSilent: `SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
-  WHERE a.datname = current_database() AND a.usename = current_user AND a.state = 'active' AND a.wait_event_type = 'Client'
-    AND a.state_change < clock_timestamp() - $1::bigint * interval '1 millisecond'
-    AND l.database = a.datid AND l.relation = to_regclass($2) AND l.mode = 'RowExclusiveLock' AND l.granted`,
+  SELECT number FROM ${table} WHERE made_at < pg_catalog.now() - interval '1 day' LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
+    endSilent: `SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+  WHERE a.datname = pg_catalog.current_database() AND a.usename = current_user AND a.state = 'active' AND a.wait_event_type = 'Client'
+    AND a.state_change < pg_catalog.clock_timestamp() - $1::double precision * interval '1 millisecond'
+    AND l.database = a.datid AND l.relation = pg_catalog.to_regclass($2)::oid AND l.mode = 'RowExclusiveLock' AND l.granted`,
   };
 }
 const SHORTEST_IDLE_MS = 1_000;
 const LONGEST_IDLE_MS = 60_000;
-const COMMIT = { text: "COMMIT", name: "turns_commit", isMute: true };
+const COMMIT = named("COMMIT");
 const ROLLBACK = { text: "ROLLBACK" };
 /** SQLSTATE of a lock that others held for too long. */
 const LOCK_TIMEOUT = "55P03";

@@ -77,8 +77,8 @@ export function sqlState(error: unknown): string {
 /** Another transaction got in the way, or the server can't answer at the moment: the same may succeed a moment later. */
 const PASSING = /^(08...|53...|57P0[1235]|40001|40P01|55P03|25P0[34])$/;
 
-/** A statement isn't there under its name any more, or its plan is for columns of other types. */
-const OF_PREPARED = /^(26000|0A000)$/;
+/** A statement isn't there under its name any more, is there already, or its plan is for columns of other types. */
+const OF_PREPARED = /^(26000|42P05|0A000)$/;
 
 /** The server didn't keep a statement that it was to keep. Without a name, the same statement succeeds. */
 export class PlanLost extends Error {
@@ -91,9 +91,21 @@ export class PlanLost extends Error {
   }
 }
 
+/** The pool gave a connection in a transaction that its last user didn't end, and that had failed. Nothing was carried out on it. */
+export class LeftAborted extends Error {
+  constructor(override readonly cause: unknown) {
+    super(messageOf(cause), { cause });
+  }
+
+  static isMeantBy(error: unknown): boolean {
+    return sqlState(error) === "25P02";
+  }
+}
+
 /** Whether an error says nothing about the statement that met it. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof ConnectionLost || error instanceof PlanLost || PASSING.test(sqlState(error));
+  if (error instanceof ConnectionLost || error instanceof PlanLost || error instanceof LeftAborted) return true;
+  return PASSING.test(sqlState(error));
 }
 
 /** The server's answer to COMMIT doesn't say whether it was carried out. */
@@ -209,7 +221,7 @@ const OTHER = ["", "STORE_FAILED", "reported an error", `${NOTHING} The server's
 /** Translates an error of the server or the connection into our error family. Everything else is returned unchanged. */
 export function translated(error: unknown, database: string): unknown {
   if (TurnsError.is(error)) return error;
-  if (error instanceof PlanLost) return translated(error.cause, database);
+  if (error instanceof PlanLost || error instanceof LeftAborted) return translated(error.cause, database);
   const sqlstate = sqlState(error);
   const kind = sqlstate === "" ? kindOfLoss(error) : sqlstate;
   if (kind === undefined) return error;

@@ -94,7 +94,7 @@ export class Notifications {
   async #notify(payload: string): Promise<void> {
     const connection = await Connection.from(await this.#pool(), TEST_MS, TEST_MS);
     const [answer] = await connection.send([
-      { text: "SELECT pg_notify($1, $2)", values: [this.#channel, payload], isMute: true },
+      { text: "SELECT pg_catalog.pg_notify($1, $2)", values: [this.#channel, payload], isMute: true },
     ]);
     connection.release();
     if (answer !== undefined && "error" in answer) throw answer.error as Error;

@@ -151,7 +151,7 @@ function openDatabase(source: string | PgPool, options: PostgresStoreOptions) {
   return { engine, session, queue, notifications, closed, ready };
 }
 
-const SIZE = `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes
+const SIZE = `SELECT coalesce(pg_catalog.sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint AS bytes
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
   WHERE n.nspname = ? AND c.relkind = 'r'`;
 const PAGE_BYTES = 8_192;
@@ -162,13 +162,28 @@ function* spaceOf(session: Session, schema: string): Program<FileSpace> {
   return { bytes: size?.bytes ?? 0, logBytes: 0, freePages: 0, pageBytes: PAGE_BYTES, givesBack: false };
 }
 
-/** Makes the space of deleted rows usable again, without locking anybody out. */
+/** By this routine the server skips a table, with a warning; its words depend on `lc_messages`. */
+const SKIPS = /^vacuum_is_/;
+
+/** Makes the space of deleted rows usable again, without locking anybody out. @throws {TurnsError} STORE_UNAVAILABLE for lack of rights */
 async function vacuumed(engine: PostgresEngine, schema: string): Promise<void> {
   await engine.connected(async (connection) => {
+    const skipped = new Set<string>();
     for (const { name } of ALL_TABLES) {
+      const stop = connection.listenToWarnings((routine = "") => SKIPS.test(routine) && skipped.add(name));
       const [answer] = await connection.send([{ text: `VACUUM (ANALYZE) ${quoted(schema)}.${name}` }], true);
+      stop();
       if (answer !== undefined && "error" in answer) throw answer.error as Error;
     }
+    if (skipped.size > 0) throw notOwner(engine.name, [...skipped]);
+  });
+}
+
+function notOwner(database: string, skipped: readonly string[]): TurnsError {
+  return new TurnsError("STORE_UNAVAILABLE", {
+    problem: `Database ${database} skipped ${skipped.length} of ${ALL_TABLES.length} tables, because the role may not vacuum them.`,
+    remedy: "Vacuum with the role that owns the tables, or leave it to autovacuum. On PostgreSQL 17, GRANT MAINTAIN is enough.",
+    data: { database, skipped },
   });
 }
 

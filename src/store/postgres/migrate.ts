@@ -2,7 +2,7 @@ import { TurnsError } from "../../errors";
 import { type Migration, migrationChecksum } from "../migration";
 import type { Answer, Query } from "./batch";
 import type { Connection } from "./driver";
-import { quoted } from "./engine";
+import { OWN_PATH, quoted } from "./engine";
 import { sqlState } from "./failures";
 import { postgresMigrations } from "./migrations.generated";
 
@@ -22,17 +22,19 @@ const BEGIN = { text: "BEGIN ISOLATION LEVEL READ COMMITTED" };
 const COMMIT = { text: "COMMIT" };
 const ROLLBACK = { text: "ROLLBACK" };
 const HAS_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
-const HAS_TABLE = "SELECT 1 FROM pg_catalog.pg_class WHERE oid = to_regclass($1)";
+/** It reads pg_class, which makes the server notice what others have created since the transaction began. */
+const LOOK = `SELECT (SELECT 1 FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass($1)::oid),
+  pg_catalog.current_setting('server_encoding')`;
 const TAKEN =
   "SELECT 1 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2";
 /**
  * For this transaction alone: on a huge table a migration takes longer than a role's limits, and so does waiting for the process that
  * migrates. A process that stops in the middle holds nobody up for more than a minute.
  */
-const LIMITS = `SELECT set_config(name, CASE name WHEN 'idle_in_transaction_session_timeout' THEN '60s' ELSE '0' END, true)
+const LIMITS = `SELECT pg_catalog.set_config(name, CASE name WHEN 'idle_in_transaction_session_timeout' THEN '60s' ELSE '0' END, true)
   FROM pg_catalog.pg_settings
   WHERE name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')`;
-const LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+const LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0::bigint))";
 
 function versionsTable(schema: string): string {
   return `CREATE TABLE IF NOT EXISTS ${quoted(schema)}.langgraph_migrations (
@@ -66,6 +68,7 @@ export async function migrate(
 async function migrateOnce(connection: Connection, place: Place, migrations: readonly Migration[]): Promise<void> {
   await ask(connection, BEGIN);
   try {
+    await ask(connection, { text: OWN_PATH });
     await ask(connection, { text: LIMITS });
     await ask(connection, { text: LOCK, values: [`langgraph-checkpoint-turns ${place.schema}`] }, true);
     const applied = await checkedVersion(connection, { ...place, limit: undefined }, migrations);
@@ -121,7 +124,10 @@ function record(schema: string, migration: Migration): { text: string; values: s
 }
 
 function sqlIn(schema: string, { sql }: Pick<Migration, "sql">): string {
-  return sql.replaceAll(':"schema"', () => quoted(schema));
+  // What quotes a DO block mustn't stand in the schema's name.
+  let tag = "$$";
+  for (let number = 1; schema.includes(tag); number += 1) tag = `$turns${number}$`;
+  return sql.replaceAll("$$", () => tag).replaceAll(':"schema"', () => quoted(schema));
 }
 
 /** The driver sends one statement at a time. Each ends a line; those of a DO block are part of it. */
@@ -134,15 +140,17 @@ function versionOf(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0;
 }
 
-/** The version of the schema; 0 if there is none. @throws {TurnsError} SCHEMA_TOO_NEW */
+/** The version of the schema; 0 if there is none. @throws {TurnsError} SCHEMA_TOO_NEW, UNSUPPORTED */
 async function currentVersion(
   connection: Connection,
   place: Place,
   migrations: readonly Migration[] = postgresMigrations,
 ): Promise<number> {
   const table = `${quoted(place.schema)}.langgraph_migrations`;
-  if ((await ask(connection, { text: HAS_TABLE, values: [table] })).length === 0) return 0;
-  const look = { text: `SELECT coalesce(max(version), 0) FROM ${table}` };
+  const [[hasTable, encoding] = []] = await ask(connection, { text: LOOK, values: [table] });
+  if (encoding !== "UTF8") throw notUnicode(place, String(encoding));
+  if (hasTable !== 1) return 0;
+  const look = { text: `SELECT coalesce(pg_catalog.max(version), 0) FROM ${table}` };
   const answer = (await connection.send(place.limit === undefined ? [look] : [place.limit, look])).at(-1) as Answer;
   if ("error" in answer) throw answer.error as Error;
   const [row] = answer.rows;
@@ -186,6 +194,14 @@ function conflict({ database, schema }: Place, table: string): TurnsError {
     problem: `Schema ${quoted(schema)} of database ${database} has a table, index or sequence named ${table} that this package didn't create.`,
     remedy: "Give another schema with the option `schema`, or rename it. Nothing was changed.",
     data: { database, schema, table },
+  });
+}
+
+function notUnicode({ database }: Place, encoding: string): TurnsError {
+  return new TurnsError("UNSUPPORTED", {
+    problem: `Database ${database} has the encoding ${encoding}, which can't hold every text. This package needs UTF8.`,
+    remedy: "Create another database: CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0. Nothing was changed.",
+    data: { database, encoding },
   });
 }
 

@@ -14,7 +14,7 @@ const TABLES = {
   checkpoint_blobs: ["thread_id", "checkpoint_ns", "channel", "version", "type", "blob"],
   checkpoint_writes: ["thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "blob"],
 };
-const COLUMNS = `SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = $1`;
+const COLUMNS = `SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema::text = $1::text`;
 
 type Value = string | null;
 type Rows = unknown[][];
@@ -23,7 +23,7 @@ type Rows = unknown[][];
 const statements = (schema: string) => {
   const [checkpoints, blobs, writes] = Object.keys(TABLES).map((table) => `${quoted(schema)}.${table}`);
   const of = "thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3";
-  const write = "task_id, idx, channel, type, encode(blob, 'base64')";
+  const write = "task_id, idx, channel, type, pg_catalog.encode(blob, 'base64')";
   const byId = 'checkpoint_id COLLATE "C", checkpoint_ns COLLATE "C"';
   return {
     has: `SELECT 1 FROM ${checkpoints} WHERE thread_id = $1 LIMIT 1`,
@@ -32,14 +32,14 @@ const statements = (schema: string) => {
     keys: `SELECT checkpoint_ns, checkpoint_id FROM ${checkpoints} WHERE thread_id = $1 AND (${byId}) > ($2, $3)
       ORDER BY ${byId} LIMIT $4`,
     row: `SELECT parent_checkpoint_id, checkpoint::text, metadata::text FROM ${checkpoints} WHERE ${of}`,
-    values: `SELECT b.channel, b.type, encode(b.blob, 'base64') FROM ${checkpoints} AS c
-      CROSS JOIN LATERAL jsonb_each_text(c.checkpoint -> 'channel_versions') AS v
+    values: `SELECT b.channel, b.type, pg_catalog.encode(b.blob, 'base64') FROM ${checkpoints} AS c
+      CROSS JOIN LATERAL pg_catalog.jsonb_each_text(c.checkpoint -> 'channel_versions'::text) AS v
       JOIN ${blobs} AS b ON b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns AND b.channel = v.key AND b.version = v.value
       WHERE c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = $3 AND b.type <> 'empty'`,
     writes: `SELECT ${write} FROM ${writes} WHERE ${of} ORDER BY task_id COLLATE "C", idx`,
     writesTo: `SELECT ${write} FROM ${writes} WHERE thread_id = $1 AND checkpoint_id = $2 AND channel = $3
       ORDER BY checkpoint_ns COLLATE "C", task_id COLLATE "C", idx`,
-    orphans: `SELECT count(*) FROM ${writes} AS w WHERE w.thread_id = $1 AND NOT EXISTS (SELECT 1 FROM ${checkpoints} AS c
+    orphans: `SELECT pg_catalog.count(*) FROM ${writes} AS w WHERE w.thread_id = $1 AND NOT EXISTS (SELECT 1 FROM ${checkpoints} AS c
       WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns AND c.checkpoint_id = w.checkpoint_id)`,
   };
 };

@@ -3,7 +3,7 @@ import type { PgClient, PgPool } from "./driver";
 import { atEndOfMacrotask } from "../../timers";
 
 /** Where a database is, for messages: never with a password. */
-export function nameOfDatabase(source: string | PgPool, schema: string): string {
+export function nameOfDatabase(source: string | PgPool, schema?: string): string {
   const { host, port, database, connectionString } = (
     typeof source === "string" ? { connectionString: source } : source.options
   ) as {
@@ -15,7 +15,8 @@ export function nameOfDatabase(source: string | PgPool, schema: string): string 
   const url = typeof connectionString === "string" && URL.canParse(connectionString) ? new URL(connectionString) : undefined;
   const at = url === undefined ? [host, port].filter(Boolean).join(":") : url.host;
   const name = url === undefined ? database : decodeURIComponent(url.pathname.slice(1));
-  return `${at || "localhost"}/${typeof name === "string" ? name : ""} (schema ${schema})`;
+  const of = schema === undefined ? "" : ` (schema ${schema})`;
+  return `${at || "localhost"}/${typeof name === "string" ? name : ""}${of}`;
 }
 
 type OnError = (error: Error) => void;

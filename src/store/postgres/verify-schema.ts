@@ -26,8 +26,8 @@ const UNCHECKED = `SELECT c.conname AS name, t.relname AS on_table FROM pg_catal
 const NUMBERS = `SELECT (SELECT last_value FROM pg_catalog.pg_sequences
     WHERE schemaname = ? AND sequencename = 'langgraph_thread_numbers') AS given, (SELECT max(thread) FROM langgraph_threads) AS greatest`;
 /** The planner's settings for one transaction. */
-const PLANNER = `SELECT set_config('enable_seqscan', ?1, true), set_config('enable_bitmapscan', ?1, true), set_config('enable_sort', ?1, true),
-  set_config('enable_indexscan', ?2, true), set_config('enable_indexonlyscan', ?2, true)`;
+const PLANNER = `SELECT pg_catalog.set_config('enable_seqscan', ?1, true), pg_catalog.set_config('enable_bitmapscan', ?1, true), pg_catalog.set_config('enable_sort', ?1, true),
+  pg_catalog.set_config('enable_indexscan', ?2, true), pg_catalog.set_config('enable_indexonlyscan', ?2, true)`;
 
 /**
  * What a server can say of its tables in SQL: that all indexes are there, valid, and have as many rows as their tables, that unique
