@@ -140,7 +140,7 @@ test("S9.3 PostgreSQL: a connection that is lost at any COMMIT, or at its answer
   const numbers = Array.from({ length: await messagesOf(lane, aboutCommit) }, (_, at) => at + 1);
   const wrong: string[] = [];
   let [runs, resumed] = [0, 0];
-  for (const [at, fate] of FATES.entries()) {
+  for (const fate of FATES) {
     for (const number of numbers) {
       const ended = await trial(lane, number, fate, (runs += 1) % 2 === 0, aboutCommit);
       wrong.push(...ended.wrong);
