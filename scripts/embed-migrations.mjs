@@ -21,7 +21,13 @@ export function readMigrations(folder = folderOf("sqlite")) {
     .map((file) => {
       const match = /^(\d{4})_([a-z0-9_]+)\.sql$/.exec(file);
       if (!match) throw new Error(`migration "${file}": expected a name like 0001_what_it_does.sql`);
-      const sql = readFileSync(path.join(folder, file), "utf8").replaceAll("\r\n", "\n").trimEnd() + "\n";
+      const text = readFileSync(path.join(folder, file), "utf8").replaceAll("\r\n", "\n");
+      // Comments between statements are for those who read the file here: the package is smaller without them.
+      const sql =
+        text
+          .replace(/^--.*\n/gm, "")
+          .replace(/\n{2,}/g, "\n")
+          .trim() + "\n";
       if (sql === "\n") throw new Error(`migration "${file}": expected SQL; found an empty file`);
       return { version: Number(match[1]), name: match[2], sql };
     });

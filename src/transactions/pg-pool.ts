@@ -1,6 +1,4 @@
-import type { PgPool as Pool } from "../store/postgres/driver";
-import { meaningOfRefusal, sqlState, translated } from "../store/postgres/failures";
-import { nameOfDatabase } from "../store/postgres/pool";
+import { TurnsError } from "../errors";
 import type { Row } from "./completions";
 
 /** What is needed of a client of `pg`. */
@@ -22,6 +20,10 @@ export interface PgPool<Client> {
 const LOST_MAX = 10;
 /** `pg` has no codes for these. */
 const LOST = /is not queryable$|^Connection terminated/;
+/** The server has ended the connection. */
+const LOST_CODES = /^(57P|08)/;
+/** Node's network says so, or `pg` of a pool that is used up. */
+const UNREACHED = /^E[A-Z]+$|timeout exceeded when trying to connect/;
 
 const ignored = (): void => undefined;
 
@@ -32,27 +34,26 @@ const heard = new WeakSet<object>();
  * it at once, and between two statements. The errors of idle clients are still the pool's own.
  */
 export function listenTo(pool: unknown): void {
-  if (typeof (pool as Pool | undefined)?.on !== "function" || heard.has(pool as Pool)) return;
-  heard.add(pool as Pool);
+  const emitter = pool as { on?: (event: "connect", listener: (client?: Pick<PgClient, "on">) => void) => unknown } | undefined;
+  if (typeof emitter?.on !== "function" || heard.has(emitter)) return;
+  heard.add(emitter);
   // A single client says so too, of itself.
-  (pool as Pool).on("connect", (client?: Pick<PgClient, "on">) => client?.on("error", ignored));
+  emitter.on("connect", (client) => client?.on("error", ignored));
 }
 
 /** A client in a new transaction. Somebody listens to its errors until {@link released}. @throws {TurnsError} STORE_UNAVAILABLE */
 export async function begun<Client extends PgClient>(pool: PgPool<Client>): Promise<Client> {
-  const connect = (): Promise<Client> =>
-    pool.connect().catch((error: unknown) => {
-      throw translated(meaningOfRefusal(error), nameOf(pool));
-    });
   for (let lost = 1; ; lost += 1) {
-    const client = await connect();
+    const client = await pool.connect().catch((error: unknown) => {
+      throw told(error, true);
+    });
     client.on("error", ignored);
     try {
       await client.query("BEGIN");
       return client;
     } catch (error) {
       released(client, true);
-      if (lost === LOST_MAX) throw told(pool, error);
+      if (lost === LOST_MAX) throw told(error);
     }
   }
 }
@@ -69,20 +70,34 @@ export async function queried(pool: PgPool<PgClient>, sql: string, values: unkno
       return (await pool.query(sql, values)).rows;
     } catch (error) {
       if (lost < LOST_MAX && isLost(error)) continue;
-      throw sqlState(error) === "" || isLost(error) ? translated(meaningOfRefusal(error), nameOf(pool)) : error;
+      throw told(error, true);
     }
   }
 }
 
-/** What an error of a transaction means, if it is about a lost connection. Everything else is returned unchanged. */
-export function told(pool: object, error: unknown): unknown {
-  return isLost(error) ? translated(meaningOfRefusal(error), nameOf(pool)) : error;
+/**
+ * What an error means, if it is about a lost connection. Everything else is returned unchanged.
+ * @param isOurs whether nothing of the user's can have thrown it: then a network's error is one of the database
+ */
+export function told(error: unknown, isOurs = false): unknown {
+  const message = error instanceof Error ? error.message : "";
+  if (!isLost(error) && !(isOurs && (UNREACHED.test(codeOf(error)) || UNREACHED.test(message)))) return error;
+  return new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The database of pgTransactions can't be reached (${message || codeOf(error)}).`,
+    remedy:
+      "Check that it runs, and its host and port; then resume the thread. What became of an effect is looked up there first.",
+    data: { sqlstate: codeOf(error) },
+    cause: error,
+  });
 }
 
 function isLost(error: unknown): boolean {
-  return (error instanceof Error && LOST.test(error.message)) || sqlState(error).startsWith("57P");
+  const { severity } = (error ?? {}) as { severity?: unknown };
+  if (typeof severity === "string") return LOST_CODES.test(codeOf(error));
+  return error instanceof Error && LOST.test(error.message);
 }
 
-function nameOf(pool: object): string {
-  return nameOfDatabase(("options" in pool ? pool : { options: {} }) as Pool);
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === "string" ? code : "";
 }

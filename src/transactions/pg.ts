@@ -33,7 +33,7 @@ export function pgTransactions<Client extends PgClient>(
       isBroken = false;
       return result;
     } catch (error) {
-      throw told(pool, error);
+      throw told(error);
     } finally {
       released(client, isBroken);
     }

@@ -267,7 +267,7 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  #read<T>(program: Program<T>, lockMs: number, end = COMMIT as Query): Promise<T> {
+  #read<T>(program: Program<T>, lockMs: number, end = COMMIT): Promise<T> {
     return this.#transaction([BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
   }
 
