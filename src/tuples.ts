@@ -73,13 +73,23 @@ export async function* readPage(
     return;
   }
   const remembered = parts.values.remembered(first.threadId);
-  const page = await parts.store.hydratePage(heads, remembered);
+  const page = await readTogether(parts, heads, remembered);
   for (const [index, stored] of page.entries()) {
     const head = heads[index] as CheckpointHead;
     if (stored === undefined) yield undefined;
     else yield (stored === "unread" ? undefined : await remade(parts, stored, remembered)) ?? readListed(parts, head);
   }
   yield* readPage(parts, heads.slice(page.length));
+}
+
+/** Where a page can't be read as a whole, for instance within the time that the server gives a statement, each is read by itself. */
+async function readTogether(parts: TupleParts, heads: readonly CheckpointHead[], remembered: Remembered) {
+  try {
+    return await parts.store.hydratePage(heads, remembered);
+  } catch (error) {
+    if (!TurnsError.is(error)) throw error;
+    return heads.map(() => "unread" as const);
+  }
 }
 
 /** Undefined if the cached values turn out to be outdated. */
