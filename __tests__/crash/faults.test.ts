@@ -220,7 +220,7 @@ describe("a save that fails", () => {
       db.close();
     });
 
-    test("S7.1 S1.8 no node's body and no effect begins in it; a run that is waited for inside is refused, and goes on after it", async () => {
+    test("S7.1 S1.8 no node's body and no effect begins in it; a run that is waited for inside is refused, and can be run again after it", async () => {
       const db = new Database(tempFile());
       const saver = new TurnSaver(db, { logger: quiet, busyTimeoutMs: 300 });
       let sent = 0;

@@ -20,7 +20,7 @@ export interface PgPool<Client> {
 const LOST_MAX = 10;
 /** `pg` has no codes for these. */
 const LOST = /is not queryable$|^Connection terminated/;
-/** The server has ended the connection. */
+/** The server has closed the connection. */
 const LOST_CODES = /^(57P|08)/;
 /** Node's network says so, or `pg` of a pool that is used up. */
 const UNREACHED = /^E[A-Z]+$|timeout exceeded when trying to connect/;

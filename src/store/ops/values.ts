@@ -308,7 +308,7 @@ export function* readList(
   return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, stretches };
 }
 
-/** A list of which the reader remembers everything. */
+/** A list whose elements the reader remembers, all of them. */
 export function knownList(pointer: ListPointer): StoredValue {
   return { ...pointer, segments: undefined, from: pointer.length, stretches: [] };
 }

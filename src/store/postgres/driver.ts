@@ -149,7 +149,7 @@ export class Connection {
   #meaning(error: unknown): unknown {
     if (error instanceof ConnectionLost) this.#lost ??= error.cause as Error;
     if (this.#isFresh && LeftAborted.isMeantBy(error)) {
-      // Whoever had it last is still in a transaction.
+      // Its last user left it in a transaction.
       this.#lost ??= error as Error;
       return new LeftAborted(error);
     }
