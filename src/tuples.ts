@@ -87,7 +87,7 @@ async function readTogether(parts: TupleParts, heads: readonly CheckpointHead[],
   try {
     return await parts.store.hydratePage(heads, remembered);
   } catch (error) {
-    if (!TurnsError.is(error)) throw error;
+    if (!TurnsError.is(error) || ["STORE_UNAVAILABLE", "STORE_BUSY", "STORE_CLOSED"].includes(error.code)) throw error;
     return heads.map(() => "unread" as const);
   }
 }

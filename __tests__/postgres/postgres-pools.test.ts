@@ -178,6 +178,25 @@ test("S9.3 PostgreSQL: a statement that somebody else has prepared under our nam
   await save(saver, "theirs");
 });
 
+test("S9.3 PostgreSQL: what a client of the pool has left uncommitted is never committed by a save or a read", async () => {
+  const pool = pooled({ max: 1 });
+  const saver = opened(pool);
+  await saver.setup();
+  await pool.query("CREATE TABLE left_open (id text)");
+  const leave = async (): Promise<void> => {
+    const client = await pool.connect();
+    await client.query("BEGIN; INSERT INTO left_open VALUES ('half done')");
+    client.release();
+  };
+  await leave();
+  await save(saver, "left open");
+  await leave();
+  expect(await saver.getTuple(thread("left open"))).toBeDefined();
+  const { rows } = await pool.query("SELECT count(*)::int AS n FROM left_open");
+  await pool.query("DROP TABLE left_open");
+  expect(rows).toEqual([{ n: 0 }]);
+});
+
 test("S9.3 PostgreSQL: a connection that was left in an aborted transaction is dropped, and the save is tried on another", async () => {
   const pool = pooled({ max: 1 });
   const saver = opened(pool);

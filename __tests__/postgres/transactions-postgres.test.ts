@@ -132,6 +132,23 @@ describe("a network that breaks, and a server that ends connections", () => {
     await pool.end();
   });
 
+  test("S9.6 what a client of the pool has left uncommitted isn't committed with an effect", async () => {
+    const pool = poolOn(URL_OF_TESTS, own.name);
+    pool.options.max = 1;
+    const tx = pgTransactions(pool, { schema: own.name, createTable: false });
+    await pool.query("CREATE TABLE left_open (id text)");
+    const client = await pool.connect();
+    await client.query("BEGIN; INSERT INTO left_open VALUES ('half done')");
+    client.release();
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    expect(await tx.complete(effect, async () => "text")).toBe("text");
+    const { rows } = await pool.query("SELECT count(*)::int AS n FROM left_open");
+    await pool.query("DROP TABLE left_open");
+    expect(rows).toEqual([{ n: 0 }]);
+    expect(await tx.find(effect)).toBeDefined();
+    await pool.end();
+  });
+
   test("S9.6 a server that ends all connections at once: an error with a code, nothing was done, and the same works later", async () => {
     const pool = poolOn(URL_OF_TESTS, own.name);
     const tx = pgTransactions(pool, { schema: own.name, createTable: false });

@@ -5,6 +5,7 @@ import type { Row } from "./completions";
 export interface PgClient {
   query(sql: string, values?: unknown[]): Promise<{ rows: Row[]; command: string }>;
   release(error?: Error | boolean): void;
+  getTransactionStatus?(): string | null;
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
@@ -49,6 +50,9 @@ export async function begun<Client extends PgClient>(pool: PgPool<Client>): Prom
     });
     client.on("error", ignored);
     try {
+      // Our COMMIT would commit what its last user has left open.
+      if (/[TE]/.test(client.getTransactionStatus?.() ?? ""))
+        throw new Error("Connection terminated: it was left in a transaction");
       await client.query("BEGIN");
       return client;
     } catch (error) {

@@ -33,7 +33,8 @@ export function pgTransactions<Client extends PgClient>(
       isBroken = false;
       return result;
     } catch (error) {
-      throw told(error);
+      // If the connection still answers, the error is one of the user's own.
+      throw isBroken ? told(error) : error;
     } finally {
       released(client, isBroken);
     }

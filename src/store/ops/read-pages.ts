@@ -26,10 +26,10 @@ const BODIES = textFor(
     FROM langgraph_chunks WHERE thread = ?1 AND address IN (${texts("?2")})`,
 );
 /** A chunk of so many characters is read without asking for its length first. */
-const SHORT = 2 ** 16;
+const SHORT = 2 ** 11;
 /** So many characters of long chunks, and so many elements of lists, the checkpoints behind the first may add to a page. */
 const LONG_MAX = 2 ** 22;
-const ELEMENTS_MAX = 2 ** 12;
+const ELEMENTS_MAX = 2 ** 8;
 
 /**
  * Checkpoints of one thread, with each content read once: as many from the first on as fit into memory at once, and at least that one.

@@ -33,6 +33,8 @@ export interface PgClient {
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
   release(error?: Error | boolean): void;
+  /** "T" within a transaction, "E" within one that has failed. */
+  getTransactionStatus?(): string | null;
   readonly pipeline: boolean;
 }
 
@@ -98,13 +100,18 @@ export class Connection {
     });
     try {
       const client = await Promise.race([connecting, tooLong]);
+      if (/[TE]/.test(client.getTransactionStatus?.() ?? "")) {
+        // Our COMMIT would commit what its last user has left open.
+        client.release(true);
+        throw new LeftAborted(new ConnectionLost(new Error("a client of the pool was released within a transaction")));
+      }
       if (!("native" in client)) return new Connection(client, answerTimeoutMs);
       client.release();
       throw new ConnectionRefused(new Error("it's a pool of pg-native"), "native");
     } catch (error) {
       if (error instanceof PoolCrowded || error instanceof ConnectTimeout)
         void connecting.then((client) => client.release()).catch(() => undefined);
-      throw error instanceof ConnectionRefused ? error : meaningOfRefusal(error);
+      throw error instanceof ConnectionRefused || error instanceof LeftAborted ? error : meaningOfRefusal(error);
     } finally {
       never(timer);
     }

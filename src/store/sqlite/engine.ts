@@ -379,7 +379,8 @@ export class Commits {
   }
 
   #enqueue<T>(attempt: () => T): Promise<T> {
-    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt));
+    const handedIn = uptime();
+    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt, handedIn));
     const settled: Promise<unknown> = result
       .catch(() => undefined)
       .then(() => {
@@ -391,14 +392,16 @@ export class Commits {
     return result;
   }
 
-  async #retry<T>(attempt: () => T): Promise<T> {
+  async #retry<T>(attempt: () => T, handedIn: number): Promise<T> {
     const since = uptime();
+    // The owner of a transaction on this handle may be waiting for us: all that wait for its end give up together.
+    const waited = (): number => uptime() - (this.#db.open && this.#db.inTransaction ? handedIn : since);
     if (this.#contended) await pause(EAGER_PAUSE_MS);
     for (;;) {
       try {
         return attempt();
       } catch (error) {
-        if (!TurnsError.is(error, "STORE_BUSY") || uptime() - since >= this.#busyTimeoutMs) throw error;
+        if (!TurnsError.is(error, "STORE_BUSY") || waited() >= this.#busyTimeoutMs) throw error;
       }
       this.#contended = true;
       await pause(uptime() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
