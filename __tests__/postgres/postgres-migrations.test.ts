@@ -8,6 +8,7 @@ import { ALL_TABLES, Connection, migratePostgres, type Migration } from "../../s
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
 import { schemaAt } from "../support/open-saver";
+import { PostgresProxy } from "../support/postgres/proxy";
 import { quiet } from "../support/s1-tools";
 
 const url = process.env["TURNS_PG_URL"]!;
@@ -53,6 +54,16 @@ test("S9.5 PostgreSQL: of eight savers that start at once on a new schema, one m
     expect(rows).toHaveLength(1);
     await Promise.all(savers.map((saver) => saver.close()));
   }
+});
+
+test("S9.5 PostgreSQL: creating all tables takes nine round trips at most, with those of connecting", async () => {
+  const proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
+  proxy.delay = { toServer: 3, toClient: 3 };
+  const saver = PostgresTurnSaver.fromConnString(proxy.url, { schema: newSchema(), logger: quiet });
+  await saver.setup();
+  expect(proxy.roundTrips).toBeLessThanOrEqual(9);
+  await saver.close();
+  await proxy.close();
 });
 
 test("S9.5 PostgreSQL: of processes that start at once on a new schema, one migrates and all save", async () => {
