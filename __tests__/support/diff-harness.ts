@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { MemorySaver } from "@langchain/langgraph";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
@@ -204,6 +205,8 @@ export async function expectSame(
     const found = await play(variant, mode, scenario, engine);
     expect(found.map(({ what }) => what)).toEqual(wanted.map(({ what }) => what));
     for (const [index, note] of found.entries()) {
+      // Plain data. What is strictly equal is equal for jest, whose own comparison takes a fifth of these suites' time.
+      if (isDeepStrictEqual(note, wanted[index])) continue;
       expect({ variant, mode, index, ...note }).toEqual({ variant, mode, index, ...wanted[index] });
     }
   }
