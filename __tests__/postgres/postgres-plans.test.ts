@@ -76,6 +76,27 @@ test("S9.2 PostgreSQL: the server keeps the statements of a save, and their plan
   await saver.close();
 });
 
+test("S9.2 PostgreSQL: a page of a thread's checkpoints reads their rows alone, however many the thread has", async () => {
+  const pool = poolOf(direct);
+  const saver = saverOn(pool);
+  await save(saver, "long", 400);
+  await pool.query(`ANALYZE "${schema}".langgraph_snapshots, "${schema}".langgraph_writes, "${schema}".langgraph_chunks`);
+  const rowsRead = async (): Promise<number> => {
+    await pool.query("SELECT pg_stat_force_next_flush()");
+    const { rows } = await pool.query<{ read: string }>(
+      "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS read FROM pg_stat_user_tables WHERE schemaname = $1",
+      [schema],
+    );
+    return Number(rows[0]?.read);
+  };
+  const before = await rowsRead();
+  let listed = 0;
+  for await (const _ of saver.list(thread("long"), { limit: 10 })) listed += 1;
+  expect(listed).toBe(10);
+  expect((await rowsRead()) - before).toBeLessThan(100);
+  await saver.close();
+});
+
 test("S9.2 PostgreSQL: the settings for plans end with the transaction", async () => {
   const pool = poolOf(direct);
   const saver = saverOn(pool);

@@ -44,6 +44,8 @@ export interface Dialect {
   readonly clock: string | undefined;
   /** SQL: the rows of a list of texts that a parameter binds as JSON, each in the column `value`. */
   readonly texts: (parameter: string) => string;
+  /** SQL, behind a column: that it's one of the texts of such a list, or of the integers. An index of the column finds them. */
+  readonly among: (parameter: string, type?: "TEXT" | "BIGINT") => string;
   /** SQL: the JSON texts of a column as one JSON list; may be bytes in the encoding of the database (`jsonText`). */
   readonly listed: (column: string) => string;
   /** SQL: whether a column holds bytes, or a text in which another is found. */

@@ -21,7 +21,7 @@ const OPEN_MAX = 1_000;
 
 type RawThread = Pick<RawOf<typeof THREADS>, "thread" | "thread_id" | "seq" | "epoch" | "generation" | "pruned_seq" | "unswept">;
 const STANDING = "SELECT thread, thread_id, seq, epoch, generation, pruned_seq, unswept FROM langgraph_threads";
-const STANDING_OF = textFor(({ texts }) => `${STANDING} WHERE thread_id IN (${texts("?")})`);
+const STANDING_OF = textFor(({ among }) => `${STANDING} WHERE thread_id ${among("?")}`);
 
 /** SQL: rows whose seq is behind one of a list, on the same thread. Each parameter is bound as text in a list. */
 const behind = (texts: string): string => `(SELECT CAST(value AS BIGINT) AS seq FROM (${texts}) AS given) AS a`;
@@ -67,7 +67,7 @@ const UNDONE_BEHIND = textFor(
   ({ texts }) => `SELECT ${of("e", EFFECT_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_effects AS e
   WHERE ${inThread("e")} AND e.undo_status IN ('done', 'failed')`,
 );
-const REWINDS_OF = textFor(({ texts }) => REWIND_ROWS.select(`WHERE thread_id IN (${texts("?")}) ORDER BY seq`));
+const REWINDS_OF = textFor(({ among }) => REWIND_ROWS.select(`WHERE thread_id ${among("?")} ORDER BY seq`));
 const OPEN_TURNS = textFor(
   ({ texts }) => `SELECT ${of("t", TURN_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_checkpoints AS t
   WHERE t.thread = a.seq / ${SPAN} AND t.turn_type = 'Action' AND t.durable = 0 AND t.status IN ('ok', 'handoff')`,

@@ -189,8 +189,8 @@ export function* taskTokens(session: Session, threadId: string): Program<TaskTok
 
 const NO_TOKENS: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
 
-const OF_NODE_TASKS = textFor(({ texts }) =>
-  TURN_ROWS.select(`AS t WHERE thread = ?1 AND node_task_id IN (${texts("?2")})
+const OF_NODE_TASKS = textFor(({ among }) =>
+  TURN_ROWS.select(`AS t WHERE thread = ?1 AND node_task_id ${among("?2")}
     AND seq = (SELECT max(n.seq) FROM langgraph_checkpoints AS n WHERE n.thread = ?1 AND n.node_task_id = t.node_task_id)
   ORDER BY seq`),
 );
@@ -276,8 +276,8 @@ export function* threadSizes(session: Session, limit: number): Program<ThreadSiz
 }
 
 const PARTS = textFor(
-  ({ holds, texts }) => `SELECT seq, octet_length(body), CASE WHEN ${holds("body", "?3")} THEN 1 ELSE 0 END
-  FROM langgraph_chunks WHERE thread = ?1 AND address IN (${texts("?2")})`,
+  ({ holds, among }) => `SELECT seq, octet_length(body), CASE WHEN ${holds("body", "?3")} THEN 1 ELSE 0 END
+  FROM langgraph_chunks WHERE thread = ?1 AND address ${among("?2")}`,
 );
 const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
 const ELEMENT_ADDRESSES = `SELECT c.address FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c

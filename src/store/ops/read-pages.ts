@@ -12,18 +12,15 @@ import { hydrated } from "./read-checkpoints";
 import { threadKey } from "./thread-rows";
 import { ChunkReader, knownList, readList, type StoredChunk, type ThreadPlace } from "./values";
 
-const SEQS = "SELECT CAST(value AS BIGINT) FROM";
-const THERE = textFor(
-  ({ texts }) => `SELECT seq FROM langgraph_snapshots WHERE seq IN (${SEQS} (${texts("?1")}) AS seqs) AND ${LIVE}`,
-);
+const THERE = textFor(({ among }) => `SELECT seq FROM langgraph_snapshots WHERE seq ${among("?1", "BIGINT")} AND ${LIVE}`);
 const WRITES = textFor(
-  ({ texts }) => `SELECT ${WRITE_PLACES} FROM langgraph_writes WHERE thread = ?1 AND (checkpoint_ns, checkpoint_id) IN
-    (SELECT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE seq IN (${SEQS} (${texts("?2")}) AS seqs)) ORDER BY seq`,
+  ({ among }) => `SELECT ${WRITE_PLACES} FROM langgraph_writes WHERE thread = ?1 AND (checkpoint_ns, checkpoint_id) IN
+    (SELECT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE seq ${among("?2", "BIGINT")}) ORDER BY seq`,
 );
 /** Of a longer chunk than that it gives only the length. */
 const BODIES = textFor(
-  ({ texts }) => `SELECT address, length(body) AS size, CASE WHEN length(body) <= ?3 THEN body END AS body
-    FROM langgraph_chunks WHERE thread = ?1 AND address IN (${texts("?2")})`,
+  ({ among }) => `SELECT address, length(body) AS size, CASE WHEN length(body) <= ?3 THEN body END AS body
+    FROM langgraph_chunks WHERE thread = ?1 AND address ${among("?2")}`,
 );
 /** A chunk of so many characters is read without asking for its length first. */
 const SHORT = 2 ** 11;

@@ -55,7 +55,7 @@ const recordedWith = textFor(({ rowid = "id" }) => `${rowid} IN (SELECT c.${rowi
 const IDS_PER_STATEMENT = [900, 256, 64, 16];
 const LOWER = "UPDATE langgraph_threads SET turns = turns - ? WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
-const threadsOfTasks = textFor(({ texts }) => threadsWith(`task_id IN (${texts("?1")})`));
+const threadsOfTasks = textFor(({ among }) => threadsWith(`task_id ${among("?1")}`));
 const THREADS_OF_GRAPH = threadsWith("graph_id = ?1");
 
 function threadsWith(tasks: string): string {
