@@ -145,6 +145,33 @@ test("S10.4 while nothing is saved, a look is one round trip for all followed th
   await proxy.close();
 });
 
+test("S10.4 a look reads what is new, and not the rows that were there, however many", async () => {
+  const schema = schemaAt("follow-rows");
+  const pool = new Pool({ connectionString: direct(), max: 1 });
+  const [writer, follower] = [open(direct(), schema), new PostgresTurnSaver(pool, { schema, logger: quiet })];
+  for (let step = 0; step < 200; step += 1) await save(writer, "long");
+  await pool.query(`ANALYZE "${schema}".langgraph_snapshots, "${schema}".langgraph_checkpoints`);
+  const rowsRead = async (): Promise<number> => {
+    await pool.query("SELECT pg_stat_force_next_flush()");
+    const { rows } = await pool.query<{ read: string }>(
+      "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS read FROM pg_stat_user_tables WHERE schemaname = $1",
+      [schema],
+    );
+    return Number(rows[0]?.read);
+  };
+  const changes = follower.follow();
+  await changes.ready;
+  const before = await rowsRead();
+  await save(writer, "long");
+  await save(writer, "new");
+  expect((await changes.next()).value).toMatchObject({ threadId: "long" });
+  expect((await changes.next()).value).toMatchObject({ threadId: "new" });
+  expect((await rowsRead()) - before).toBeLessThan(100);
+  await changes.return();
+  await Promise.all([writer.close(), follower.close()]);
+  await pool.end();
+});
+
 test("S10.4 a pool of one is left to the saves: a follower listens only where a connection is left", async () => {
   for (const max of [1, 2]) {
     const pool = new Pool({ connectionString: direct(), max });

@@ -46,6 +46,11 @@ export interface Dialect {
   readonly texts: (parameter: string) => string;
   /** SQL, behind a column: that it's one of the texts of such a list, or of the integers. An index of the column finds them. */
   readonly among: (parameter: string, type?: "TEXT" | "BIGINT") => string;
+  /**
+   * SQL, behind FROM: each row of a short list with the rows of a table that belong to it. An index finds them for each row of the list,
+   * so that the table isn't read as a whole. `most`: no more rows than that are needed, by their seq.
+   */
+  readonly eachWith: (list: string, table: string, alias: string, condition: string, most?: string) => string;
   /** SQL: the JSON texts of a column as one JSON list; may be bytes in the encoding of the database (`jsonText`). */
   readonly listed: (column: string) => string;
   /** SQL: whether a column holds bytes, or a text in which another is found. */

@@ -23,8 +23,8 @@ type RawThread = Pick<RawOf<typeof THREADS>, "thread" | "thread_id" | "seq" | "e
 const STANDING = "SELECT thread, thread_id, seq, epoch, generation, pruned_seq, unswept FROM langgraph_threads";
 const STANDING_OF = textFor(({ among }) => `${STANDING} WHERE thread_id ${among("?")}`);
 
-/** SQL: rows whose seq is behind one of a list, on the same thread. Each parameter is bound as text in a list. */
-const behind = (texts: string): string => `(SELECT CAST(value AS BIGINT) AS seq FROM (${texts}) AS given) AS a`;
+/** SQL: a list of seqs as rows. The parameter is bound as texts in JSON. */
+const seqs = (texts: string): string => `(SELECT CAST(value AS BIGINT) AS seq FROM (${texts}) AS given) AS a`;
 const inThread = (row: string): string => `${row}.seq > a.seq AND ${row}.seq < (a.seq / ${SPAN} + 1) * ${SPAN}`;
 
 const TURN_COLUMNS = [
@@ -43,39 +43,25 @@ type RawSnapshot = Pick<RawOf<typeof SNAPSHOTS>, (typeof SNAPSHOT_COLUMNS)[numbe
 type RawEffect = Pick<RawOf<typeof EFFECTS>, (typeof EFFECT_COLUMNS)[number]>;
 const of = (row: string, columns: readonly string[]): string => columns.map((column) => `${row}.${column}`).join(", ");
 
-const TURNS_BEHIND = textFor(
-  ({ texts }) => `SELECT ${of("t", TURN_COLUMNS)} FROM ${behind(texts("?1"))} CROSS JOIN langgraph_checkpoints AS t
-  WHERE t.thread = a.seq / ${SPAN} AND t.seq > a.seq ORDER BY t.seq LIMIT ?2`,
-);
-const SNAPSHOTS_BEHIND = textFor(
-  ({ texts }) => `SELECT ${of("s", SNAPSHOT_COLUMNS)} FROM ${behind(texts("?1"))} CROSS JOIN langgraph_snapshots AS s
-  WHERE ${inThread("s")} ORDER BY s.seq LIMIT ?2`,
-);
-const EFFECTS_BEHIND = textFor(
-  ({ texts }) => `SELECT ${of("e", EFFECT_COLUMNS)} FROM ${behind(texts("?1"))} CROSS JOIN langgraph_effects AS e
-  WHERE ${inThread("e")} ORDER BY e.seq LIMIT ?2`,
-);
-const TURNS_AT = textFor(
-  ({ texts }) => `SELECT ${of("t", TURN_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_checkpoints AS t
-  WHERE t.thread = a.seq / ${SPAN} AND t.seq = a.seq`,
-);
-const EFFECTS_AT = textFor(
-  ({ texts }) => `SELECT ${of("e", EFFECT_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_effects AS e
-  WHERE e.seq = a.seq`,
-);
-const UNDONE_BEHIND = textFor(
-  ({ texts }) => `SELECT ${of("e", EFFECT_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_effects AS e
-  WHERE ${inThread("e")} AND e.undo_status IN ('done', 'failed')`,
-);
+/** Rows that belong to each seq of a list: all of them, or the first ones of all by their own seq. */
+const withEach = (table: string, row: string, columns: readonly string[], condition: string, isPage = false) =>
+  textFor(({ texts, eachWith }) => {
+    const rows = eachWith(seqs(texts("?1")), table, row, condition, isPage ? "?2" : undefined);
+    return `SELECT ${of(row, columns)} FROM ${rows}${isPage ? ` ORDER BY ${row}.seq LIMIT ?2` : ""}`;
+  });
+const turnsWith = (condition: string, isPage = false) =>
+  withEach("langgraph_checkpoints", "t", TURN_COLUMNS, `t.thread = a.seq / ${SPAN} AND ${condition}`, isPage);
+const effectsWith = (condition: string, isPage = false) => withEach("langgraph_effects", "e", EFFECT_COLUMNS, condition, isPage);
+
+const TURNS_BEHIND = turnsWith("t.seq > a.seq", true);
+const SNAPSHOTS_BEHIND = withEach("langgraph_snapshots", "s", SNAPSHOT_COLUMNS, inThread("s"), true);
+const EFFECTS_BEHIND = effectsWith(inThread("e"), true);
+const TURNS_AT = turnsWith("t.seq = a.seq");
+const EFFECTS_AT = effectsWith("e.seq = a.seq");
+const UNDONE_BEHIND = effectsWith(`${inThread("e")} AND e.undo_status IN ('done', 'failed')`);
 const REWINDS_OF = textFor(({ among }) => REWIND_ROWS.select(`WHERE thread_id ${among("?")} ORDER BY seq`));
-const OPEN_TURNS = textFor(
-  ({ texts }) => `SELECT ${of("t", TURN_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_checkpoints AS t
-  WHERE t.thread = a.seq / ${SPAN} AND t.turn_type = 'Action' AND t.durable = 0 AND t.status IN ('ok', 'handoff')`,
-);
-const OPEN_EFFECTS = textFor(
-  ({ texts }) => `SELECT ${of("e", EFFECT_COLUMNS)} FROM ${behind(texts("?"))} CROSS JOIN langgraph_effects AS e
-  WHERE ${inThread("e")} AND e.status IN ('intent', 'failed')`,
-);
+const OPEN_TURNS = turnsWith("t.turn_type = 'Action' AND t.durable = 0 AND t.status IN ('ok', 'handoff')");
+const OPEN_EFFECTS = effectsWith(`${inThread("e")} AND e.status IN ('intent', 'failed')`);
 /** Between a node's Action and its writes, a run holds the thread. */
 const RUNNING = "SELECT DISTINCT thread_id FROM langgraph_runs";
 

@@ -60,6 +60,10 @@ export function postgresDialect(schema: string): Dialect {
     rowid: undefined,
     elsewhere: { table: (name) => `${schema}.${name}`, value: (value) => toBound(value) as string, locks: true },
     texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,
+    // With LIMIT or OFFSET it isn't turned into a join, for which the planner reads all of a table with few threads.
+    eachWith: (list, table, alias, condition, most) =>
+      `${list} CROSS JOIN LATERAL (SELECT * FROM ${table} AS ${alias} WHERE ${condition}
+        ${most === undefined ? "OFFSET 0" : `ORDER BY ${alias}.seq LIMIT ${most}`}) AS ${alias}`,
     // An IN with a query would be joined with the whole table while that is small: the planner expects a hundred texts.
     among: (parameter, type = "TEXT") =>
       `= ANY (ARRAY(SELECT value::${type} FROM json_array_elements_text(${parameter}::json) AS listed(value)))`,
