@@ -45,7 +45,7 @@ import { deltaHistoryOf, readAsked, readListed, readTuple, type TupleParts } fro
 import { attachRecorder, type AttachOptions } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
 import type { Draining } from "./turns/draining";
-import { beginVisit, type RootStep } from "./turns/nested-resume";
+import { beginVisit, leaveOutUsedAnswers, type RootStep } from "./turns/nested-resume";
 import { isRecorded, type TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/handed-in";
@@ -199,8 +199,10 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
       this.#runStarts.add(config, at, { sawDeletion: deletion, sawEpoch: epoch, lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at, start);
-    if (tuple !== undefined && at.ns !== "" && at.checkpointId === undefined && isRecorded(config.callbacks, this.#recorder))
+    if (tuple !== undefined && at.ns !== "" && at.checkpointId === undefined && isRecorded(config.callbacks, this.#recorder)) {
+      leaveOutUsedAnswers(config, tuple);
       await beginVisit(config, tuple, (checkpointId) => this.#rootStep(at.threadId, checkpointId));
+    }
     if (tuple?.metadata !== undefined)
       this.#seen.add(at, tuple.checkpoint, tuple.metadata, runAround(config.callbacks), tuple.pendingWrites ?? []);
     return tuple;

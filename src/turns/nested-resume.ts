@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
-import type { CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { type CheckpointMetadata, type CheckpointTuple, INTERRUPT, RESUME } from "@langchain/langgraph-checkpoint";
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { OpenWork } from "./draining";
 import { isPregel, type PregelLike } from "./attached-graph";
@@ -152,6 +152,40 @@ export async function beginVisit(
   if (metadata === undefined || isDeepStrictEqual(parents, around)) return;
   const isEnd = metadata.source !== "input" && plannedTasks("", checkpoint, metadata).length === 0;
   if (isEnd || !(await isSameWork(parents?.[""], around?.[""], rootStep))) configurable[RESUMING] = false;
+}
+
+/** LangGraph hands answers down to the graphs inside a run here, by the ids of their questions. */
+const ANSWERS = "__pregel_resume_map";
+/** How many answers each node task had when a graph first read them in the run that got these answers, by the task's id. */
+const counted = new WeakMap<object, Map<string, number>>();
+/** The answers of the run, of which some were left out here. */
+const wholes = new WeakMap<object, object>();
+
+/**
+ * A graph that resumes inside a retry gets the answers of its run once more. LangGraph would give one that its question has had to the
+ * node's next question, too. So an answer isn't handed down any more when its node has got one since the run began.
+ *
+ * @param config of the graph's first read. LangGraph takes the answers from it afterwards
+ * @param newest what it has read
+ */
+export function leaveOutUsedAnswers({ configurable }: RunnableConfig, { pendingWrites = [] }: CheckpointTuple): void {
+  const answers: unknown = configurable?.[ANSWERS];
+  if (configurable === undefined || typeof answers !== "object" || answers === null) return;
+  const whole = wholes.get(answers) ?? answers;
+  const before = counted.get(whole) ?? new Map<string, number>();
+  counted.set(whole, before);
+  const used = new Set<string>();
+  for (const nodeTaskId of new Set(pendingWrites.map(([id]) => id))) {
+    const of = (channel: string): unknown[] =>
+      pendingWrites.flatMap(([id, name, value]) => (id === nodeTaskId && name === channel ? [value].flat(2) : []));
+    const count = of(RESUME).length;
+    if (count <= (before.get(nodeTaskId) ?? count)) before.set(nodeTaskId, count);
+    else for (const question of of(INTERRUPT)) used.add(String((question as { id?: unknown } | null)?.id));
+  }
+  if (used.size === 0) return;
+  const left = Object.fromEntries(Object.entries(answers).filter(([id]) => !used.has(id)));
+  wholes.set(left, whole);
+  configurable[ANSWERS] = left;
 }
 
 /** Whether the root has done nothing since a checkpoint but get updates from outside: what it waited for then, it still waits for. */

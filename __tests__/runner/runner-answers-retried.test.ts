@@ -1,0 +1,83 @@
+import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
+import { GraphRunner } from "langgraph-checkpoint-turns";
+import { pairs } from "../support/lane";
+import { openSaver } from "../support/open-saver";
+import { quiet } from "../support/s1-tools";
+
+/*
+ * A node with a retry policy has a graph inside, or calls one. A node of that graph asks, fails once, and asks something else. LangGraph
+ * hands the answer of the run down to each attempt.
+ */
+
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+});
+const retryPolicy = { maxAttempts: 4, initialInterval: 1, jitter: false, logWarning: false };
+const QUESTIONS = ["read?", "wire?", "publish?"];
+
+interface Shape {
+  depth: 1 | 2;
+  how: "a node" | "called" | "a task";
+  /** The number of questions that are answered before each failure. */
+  fails: readonly number[];
+}
+
+function graphOf(saver: ReturnType<typeof openSaver>, { depth, how, fails }: Shape) {
+  const left = [...fails];
+  const asker = () => {
+    const log = QUESTIONS.map((question, index) => {
+      if (left[0] === index) {
+        left.shift();
+        throw new Error("429");
+      }
+      return `${question} ${interrupt(question)}`;
+    });
+    return { log };
+  };
+  let inner = new StateGraph(State).addNode("asks", asker).addEdge(START, "asks").compile();
+  if (depth === 2) inner = new StateGraph(State).addNode("around", inner).addEdge(START, "around").compile() as never;
+  const called = async () => ({ log: (await inner.invoke({ log: [] })).log });
+  if (how === "a task") {
+    const work = task({ name: "work", retry: retryPolicy }, called);
+    return entrypoint({ name: "root", checkpointer: saver as never }, async () => ({ log: await work() }));
+  }
+  return new StateGraph(State)
+    .addNode("n", how === "called" ? called : inner, { retryPolicy })
+    .addEdge(START, "n")
+    .compile({ checkpointer: saver });
+}
+
+const typical = () =>
+  new StateGraph(State)
+    .addNode("n", () => ({}))
+    .addEdge(START, "n")
+    .compile();
+const shapes = ([1, 2] as const).flatMap((depth) =>
+  (["a node", "called", "a task"] as const).flatMap((how) =>
+    [[1], [2], [1, 1], [1, 2], [0, 1], [2, 2, 2]].map((fails): Shape => ({ depth, how, fails })),
+  ),
+);
+
+test.each(pairs(["sync", "async", "exit"] as const, shapes).map(([durability, shape]) => ({ durability, shape, ...shape })))(
+  "S4.1 each question gets its own answer in spite of retries: $durability, $depth deep, $how, fails behind $fails",
+  async ({ durability, shape }) => {
+    const saver = openSaver(":memory:", { logger: quiet });
+    for (const isPlain of [false, true]) {
+      const runner = new GraphRunner(graphOf(saver, shape) as ReturnType<typeof typical>);
+      const threadId = `plain ${isPlain}`;
+      const how = { threadId, durability };
+      await runner.invoke({ log: [] }, how);
+      let result: unknown;
+      for (const question of QUESTIONS) {
+        const [open, ...others] = (await runner.status(threadId)).waiting;
+        expect([open?.value, others]).toEqual([question, []]);
+        const answer = `yes to ${question}`;
+        const resume = isPlain ? answer : { [open?.id ?? ""]: answer };
+        result = await runner.resume({ ...how, command: new Command({ resume }) });
+      }
+      expect(result).toMatchObject({ log: QUESTIONS.map((question) => `${question} yes to ${question}`) });
+      expect((await runner.status(threadId)).waiting).toEqual([]);
+    }
+    await (saver.close() as unknown);
+  },
+);
