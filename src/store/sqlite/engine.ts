@@ -254,6 +254,8 @@ export class Commits {
   /** Whether another process had the lock since the queue was last empty. */
   #contended = false;
   #refusal: { error: unknown } | undefined;
+  /** What is left to do before anything else; see {@link beginWith}. */
+  #first: (() => void) | undefined;
 
   /**
    * @param rolledBack called when the writes of transactions may be gone: one failed, its COMMIT included, or begins or ends
@@ -280,6 +282,11 @@ export class Commits {
         if (this.#waiting === settled) this.#waiting = undefined;
       });
     this.#waiting = settled;
+  }
+
+  /** Runs this before anything else. If it throws, what waits for it is refused with its error, and the next one tries again. */
+  beginWith(first: () => void): void {
+    this.#first = first;
   }
 
   /** Runs `work` in one IMMEDIATE transaction. If it throws, all of it is rolled back. */
@@ -344,7 +351,7 @@ export class Commits {
   }
 
   #commit<T>(work: () => T): T {
-    if (this.#db.inTransaction) throw insideAnother(this.#db.name);
+    refuseInside(this.#db);
     this.#file.refuseLost();
     const transaction = (this.#transaction ??= this.#db.transaction((write: () => unknown) => write()));
     const result = this.#whole(() => transaction.immediate(work) as T);
@@ -412,6 +419,8 @@ export class Commits {
     if (!this.#db.open) throw closed(this.#db.name);
     if (this.#refusal !== undefined) throw this.#refusal.error;
     try {
+      this.#first?.();
+      this.#first = undefined;
       return againIfUnread(work);
     } catch (error) {
       throw translated(error, this.#db.name);
@@ -443,12 +452,17 @@ function closed(file: string): TurnsError {
   });
 }
 
-/** It counts as a lock: it is waited for as long. */
-function insideAnother(file: string): TurnsError {
-  return new TurnsError("STORE_BUSY", {
+const WOULD_SAVE = "Nothing was saved: the saver doesn't save inside a transaction that may be rolled back.";
+
+/**
+ * A transaction of the user's counts as a lock: it is waited for as long.
+ * @throws {TurnsError} STORE_BUSY if one is open on the connection
+ */
+export function refuseInside({ inTransaction, name: file }: SqliteDatabase, reason = WOULD_SAVE): void {
+  if (!inTransaction) return;
+  throw new TurnsError("STORE_BUSY", {
     problem: `The connection to database ${file} stayed inside a transaction of your own for longer than busyTimeoutMs.`,
-    remedy:
-      "Nothing was saved: the saver doesn't save inside a transaction that may be rolled back. End yours with COMMIT or ROLLBACK before you wait for a run, or give the saver a connection of its own: TurnSaver.fromPath(path).",
+    remedy: `${reason} End yours with COMMIT or ROLLBACK before you wait for a run, or give the saver a connection of its own: TurnSaver.fromPath(path).`,
     data: { file },
   });
 }
