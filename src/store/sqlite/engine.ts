@@ -212,8 +212,12 @@ export function sessionOn(db: SqliteDatabase, sealing?: Sealing, isStepped = fal
   return new SqliteSession(engine, sealing, engine, isStepped);
 }
 
-/** Runs a program that reads one state of the file. On a damaged page, COMMIT fails even if nothing was written. */
+/**
+ * Runs a program that reads one state of the file. On a damaged page, COMMIT fails even if nothing was written.
+ * @throws {TurnsError} STORE_BUSY inside a transaction
+ */
 export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): T {
+  refuseInside(session.db, NEEDS_NO_TRANSACTION);
   session.db.exec("BEGIN");
   try {
     return session.now(program());
@@ -453,6 +457,9 @@ function closed(file: string): TurnsError {
 }
 
 const WOULD_SAVE = "Nothing was saved: the saver doesn't save inside a transaction that may be rolled back.";
+
+/** For work that SQLite itself doesn't do inside a transaction. */
+export const NEEDS_NO_TRANSACTION = "Nothing was changed: this works only outside of a transaction.";
 
 /**
  * A transaction of the user's counts as a lock: it is waited for as long.
