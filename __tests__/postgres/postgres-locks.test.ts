@@ -1,5 +1,5 @@
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { Client } from "pg";
+import { Client, Pool } from "pg";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { internalsOf } from "../../src/testing-internal";
 import { thread } from "../support/eff-world";
@@ -147,5 +147,23 @@ describe("heartbeats", () => {
     expect(ms).toBeLessThan(10_000);
     await locker.query("ROLLBACK");
     expect(await store.beatRuns(["four"], 1)).toEqual(["four"]);
+  });
+
+  test("S9.4 PostgreSQL: a heartbeat gives up after a few seconds where others have all connections of the pool", async () => {
+    const pool = new Pool({ connectionString: url, max: 1 });
+    const saver = new PostgresTurnSaver(pool, { schema, logger: quiet, busyTimeoutMs: 30_000 });
+    const { store } = internalsOf(saver);
+    await store.beginRun(run("five"), () => []);
+    // A new saver looks for leftovers in the background; the heartbeat would wait behind that.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await store.listRuns("five");
+    const client = await pool.connect();
+    const { error, ms } = await failure(Promise.resolve(store.beatRuns(["five"], 1)));
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", message: expect.stringContaining("no connection of the pool") });
+    expect(ms).toBeLessThan(10_000);
+    client.release();
+    expect(await store.beatRuns(["five"], 1)).toEqual(["five"]);
+    await saver.close();
+    await pool.end();
   });
 });

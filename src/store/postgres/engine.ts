@@ -39,7 +39,7 @@ interface PostgresEngineOptions {
  * answer for is read back.
  */
 const SILENCE_MS = 30_000;
-/** How long a connection of the pool is waited for, however short {@link PostgresEngineOptions.busyTimeoutMs} is. */
+/** How long a connection of the pool is waited for at least, however short the caller's own limit is. */
 const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
@@ -128,7 +128,7 @@ export class PostgresEngine implements Engine {
    */
   async connected<T>(work: (connection: Connection, limit: Query) => Promise<T>): Promise<T> {
     return this.#retried(this.#busyTimeoutMs, async (lockMs) => {
-      const connection = await this.#connect();
+      const connection = await this.#connect(lockMs);
       try {
         return await work(connection, lockLimit(lockMs));
       } finally {
@@ -186,8 +186,9 @@ export class PostgresEngine implements Engine {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  readonly #connect = async (): Promise<Connection> =>
-    Connection.from(await this.#pool(), Math.max(this.#busyTimeoutMs, SHORTEST_WAIT_MS), this.#busyTimeoutMs + SILENCE_MS);
+  /** @param freeMs how long the caller would wait for a lock */
+  readonly #connect = async (freeMs: number): Promise<Connection> =>
+    Connection.from(await this.#pool(), Math.max(freeMs, SHORTEST_WAIT_MS), this.#busyTimeoutMs + SILENCE_MS);
 
   async #underway<T>(work: () => Promise<T>): Promise<T> {
     if (!this.#isOpen) throw closedError(this.name);
@@ -223,7 +224,7 @@ export class PostgresEngine implements Engine {
     if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
     if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep, isMute: true });
     try {
-      const result = await this.#transaction(opening, ROLLBACK).run(program);
+      const result = await this.#transaction(lockMs, opening, ROLLBACK).run(program);
       this.#committed.push(number);
       return result;
     } catch (error) {
@@ -268,17 +269,17 @@ export class PostgresEngine implements Engine {
   }
 
   #read<T>(program: Program<T>, lockMs: number, end = COMMIT): Promise<T> {
-    return this.#transaction([BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
+    return this.#transaction(lockMs, [BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
   }
 
   /** @param unchanged ends it if nothing was changed */
-  #transaction(opening: readonly Query[], unchanged: Query, isReading = false): Transaction {
-    return new Transaction(this.#connect, this.#translator, { opening, unchanged, isReading });
+  #transaction(lockMs: number, opening: readonly Query[], unchanged: Query, isReading = false): Transaction {
+    return new Transaction(() => this.#connect(lockMs), this.#translator, { opening, unchanged, isReading });
   }
 
   /**
    * @param busyMs how long it's tried again
-   * @param attempt gets how long it may wait for a lock, in milliseconds
+   * @param attempt gets how long it may wait for a lock, or for a connection of the pool, in milliseconds
    */
   async #retried<T>(busyMs: number, attempt: (lockMs: number) => Promise<T>): Promise<T> {
     let since = uptime();
@@ -294,7 +295,7 @@ export class PostgresEngine implements Engine {
         if (uptime() - since >= busyMs) {
           // A connection that fell silent has used up all the time: this one, or that of the lock's holder.
           const isLocked = sqlState(error) === LOCK_TIMEOUT;
-          const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent()));
+          const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent(busyMs)));
           if (wasSilence && silences < SILENCES_MAX) {
             silences += 1;
             since = uptime();
@@ -315,9 +316,9 @@ export class PostgresEngine implements Engine {
    *
    * @returns whether there were any
    */
-  async #endSilent(): Promise<boolean> {
+  async #endSilent(freeMs: number): Promise<boolean> {
     try {
-      const connection = await this.#connect();
+      const connection = await this.#connect(freeMs);
       const values = [String(this.#busyTimeoutMs + SILENCE_MS), `${this.#schema}.langgraph_commits`];
       const [answer] = await connection.send([{ text: this.#texts.endSilent, values }]);
       connection.release();

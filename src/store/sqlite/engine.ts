@@ -49,9 +49,9 @@ export class SqliteEngine implements Engine {
     return this.#provisional;
   }
 
-  write<T>(program: () => Program<T>, durability: "synced" | "unsynced" = "synced"): Awaitable<T> {
+  write<T>(program: () => Program<T>, durability: "synced" | "unsynced" = "synced", busyMs?: number): Awaitable<T> {
     const work = (): T => this.now(program());
-    return durability === "synced" ? this.#inTransactions.run(work) : this.#inTransactions.runUnsynced(work);
+    return durability === "synced" ? this.#inTransactions.run(work, busyMs) : this.#inTransactions.runUnsynced(work, busyMs);
   }
 
   read<T>(program: () => Program<T>): Awaitable<T> {
@@ -293,29 +293,31 @@ export class Commits {
     this.#first = first;
   }
 
-  /** Runs `work` in one IMMEDIATE transaction. If it throws, all of it is rolled back. */
-  run<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#commit(work)));
+  /**
+   * Runs `work` in one IMMEDIATE transaction. If it throws, all of it is rolled back.
+   * @param busyMs tries no longer than this
+   */
+  run<T>(work: () => T, busyMs?: number): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(() => this.#commit(work)), busyMs);
   }
 
   /**
    * {@link run} without waiting for the disk. A power cut may lose this commit, but none that came after it. For data that is
    * useless after a power cut, such as which runs are running.
    */
-  runUnsynced<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() =>
-      this.#attempt(() => {
-        this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-        // Within a transaction of the user's SQLite doesn't change it, and nothing is committed.
-        if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
-        this.#db.pragma("synchronous = NORMAL");
-        try {
-          return this.#commit(work);
-        } finally {
-          this.#db.pragma("synchronous = FULL");
-        }
-      }),
-    );
+  runUnsynced<T>(work: () => T, busyMs?: number): Awaitable<T> {
+    const attempt = (): T => {
+      this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
+      // Within a transaction of the user's SQLite doesn't change it, and nothing is committed.
+      if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
+      this.#db.pragma("synchronous = NORMAL");
+      try {
+        return this.#commit(work);
+      } finally {
+        this.#db.pragma("synchronous = FULL");
+      }
+    };
+    return this.#inOrder(() => this.#attempt(attempt), busyMs);
   }
 
   /** Runs work that changes the file or moves its log, in its turn and outside of any transaction. */
@@ -377,7 +379,7 @@ export class Commits {
     }
   }
 
-  #inOrder<T>(attempt: () => T): Awaitable<T> {
+  #inOrder<T>(attempt: () => T, busyMs = Infinity): Awaitable<T> {
     if (this.#waiting === undefined) {
       try {
         return attempt();
@@ -386,12 +388,12 @@ export class Commits {
         this.#contended = true;
       }
     }
-    return this.#enqueue(attempt);
+    return this.#enqueue(attempt, Math.min(busyMs, this.#busyTimeoutMs));
   }
 
-  #enqueue<T>(attempt: () => T): Promise<T> {
+  #enqueue<T>(attempt: () => T, busyMs: number): Promise<T> {
     const handedIn = uptime();
-    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt, handedIn));
+    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt, handedIn, busyMs));
     const settled: Promise<unknown> = result
       .catch(() => undefined)
       .then(() => {
@@ -403,7 +405,7 @@ export class Commits {
     return result;
   }
 
-  async #retry<T>(attempt: () => T, handedIn: number): Promise<T> {
+  async #retry<T>(attempt: () => T, handedIn: number, busyMs: number): Promise<T> {
     const since = uptime();
     // The owner of a transaction on this handle may be waiting for us: all that wait for its end give up together.
     const waited = (): number => uptime() - (this.#db.open && this.#db.inTransaction ? handedIn : since);
@@ -412,7 +414,7 @@ export class Commits {
       try {
         return attempt();
       } catch (error) {
-        if (!TurnsError.is(error, "STORE_BUSY") || waited() >= this.#busyTimeoutMs) throw error;
+        if (!TurnsError.is(error, "STORE_BUSY") || waited() >= busyMs) throw error;
       }
       this.#contended = true;
       await pause(uptime() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
