@@ -4,7 +4,7 @@ import type { GraphDifference } from "../guards/compare";
 import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
 import type { LastRun, TokenCounts } from "../store/store";
-import { counted, cut, listed, quoted } from "../wording";
+import { counted, cut, errorText, listed, quoted } from "../wording";
 import type { NodeOutcome, RunNodes } from "./run-nodes";
 
 /** A question that a node asked with `interrupt()` and that nobody has answered. */
@@ -150,7 +150,7 @@ function nodes({ completed, next }: ThreadStatus): string {
 function course({ waiting, failed, inFlight, running }: ThreadStatus): string {
   const asks = waiting.map(({ path, value, id }) => `${path} asks ${shown(value)} (interrupt ${id ?? "without id"})`);
   const broken = failed.map(({ path, attempt, error }) => {
-    return `${path}, attempt ${attempt}${error === undefined ? "" : `: ${error.name}: ${error.message}`}`;
+    return `${path}, attempt ${attempt}${error === undefined ? "" : `: ${errorText(error)}`}`;
   });
   const open = inFlight.map(({ path, attempt, at }) => `${path}, attempt ${attempt}, since ${at.toISOString()}`);
   const parts = Object.entries({ Waiting: asks, Failed: broken, [running ? "Running" : "In flight"]: open });
