@@ -360,5 +360,5 @@ export class Session {
 }
 
 function isSame(one: Statement, other: Statement): boolean {
-  return one.text === other.text && one.values.every((value, at) => value === other.values[at]);
+  return one.text === other.text && one.returns === other.returns && one.values.every((value, at) => value === other.values[at]);
 }
