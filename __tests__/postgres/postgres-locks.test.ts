@@ -1,4 +1,6 @@
+import { MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { effect } from "langgraph-checkpoint-turns";
 import { Client, Pool } from "pg";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { internalsOf } from "../../src/testing-internal";
@@ -109,6 +111,30 @@ test("S9.3 PostgreSQL: a lock that is released in time makes a read and a save w
   while ((await waiting()) < 2) await new Promise((resolve) => setTimeout(resolve, 20));
   await locker.query("ROLLBACK");
   await expect(both).resolves.toMatchObject([{ config: thread("t") }, {}]);
+});
+
+test("S9.3 PostgreSQL: settling an effect locks its thread before its row, as all others do, so that they don't deadlock", async () => {
+  const saver = open(20_000);
+  const graph = saver.attach(
+    new StateGraph(MessagesAnnotation)
+      .addNode("n", async () => void (await effect("mail", () => Promise.reject(new Error("timeout")), { onError: "unknown" })))
+      .addEdge(START, "n")
+      .compile({ checkpointer: saver }),
+  );
+  await expect(graph.invoke({ messages: [] }, thread("doubt"))).rejects.toThrow();
+  const { id } = (await saver.effects.list("doubt"))[0]!;
+  // One that knows the thread already, and one that doesn't.
+  for (const settler of [saver, open(20_000)]) {
+    await settler.setup();
+    await locker.query("BEGIN");
+    await locker.query(`SELECT FROM "${schema}".langgraph_threads WHERE thread_id = 'doubt' FOR UPDATE`);
+    const { store } = internalsOf(settler);
+    const settled = store.settleEffect(id, { status: "failed", outcome: undefined, endedAt: "", settledBy: "person" });
+    while ((await waiting()) < 1) await new Promise((resolve) => setTimeout(resolve, 20));
+    await locker.query(`SELECT FROM "${schema}".langgraph_effects WHERE id = '${id}' FOR UPDATE NOWAIT`);
+    await locker.query("ROLLBACK");
+    expect(await settled).toMatchObject({ id, status: "failed" });
+  }
 });
 
 describe("heartbeats", () => {
