@@ -15,7 +15,7 @@ describe("S4.1 status: what finished, failed, was running, and whether it can co
     expect(status).toMatchObject({
       threadId: "t",
       ...{ graphId: undefined, taskId: undefined, running: false, finished: false, resumable: false, next: [], drift: undefined },
-      ...{ completed: [], failed: [], inFlight: [], waiting: [], inDoubt: [] },
+      ...{ completed: [], failed: [], inFlight: [], waiting: [], inDoubt: [], undoFailed: [] },
       reason: { code: "NOTHING_TO_RESUME" },
     });
     await expect(line(at, ["a"]).status("")).rejects.toThrow(expect.objectContaining({ code: "INVALID_CONFIG" }));

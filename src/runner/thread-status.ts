@@ -59,6 +59,8 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
   drift: { changes: readonly string[]; report: GraphDifference } | undefined;
   /** Effects of the last run that somebody has to settle, unless a retry or a probe settles them. */
   inDoubt: readonly Effect[];
+  /** Effects of the last run whose undo failed, and that no rewind has undone since. The next rewind calls their undos again. */
+  undoFailed: readonly Effect[];
   /** What the models of the last run's nodes reported. */
   tokens: TokenCounts;
   /**
@@ -99,6 +101,9 @@ export async function unsettledOf(
     ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
   );
 }
+
+/** Whether its undo failed. Then nothing is in doubt, and it stops no resume. */
+export const hasFailedUndo = ({ status, undoStatus }: Effect): boolean => status !== "in-doubt" && undoStatus === "failed";
 
 /** What the text needs beyond the status. */
 interface StatusHints {
@@ -197,14 +202,17 @@ function answers(waiting: ThreadStatus["waiting"]): string {
     .join(", ")}${more} }`;
 }
 
-function effects({ inDoubt, tokens }: ThreadStatus, hints: StatusHints): string {
+function effects({ inDoubt, undoFailed, tokens }: ThreadStatus, hints: StatusHints): string {
   const used = `Tokens: ${tokens.input} in, ${tokens.output} out.`;
-  if (inDoubt.length === 0) return `${used} Effects in doubt: none.`;
+  const again = undoFailed.length === 0 ? "" : ` Undo failed: ${namesOf(undoFailed)}. The next rewind calls it again.`;
+  if (inDoubt.length === 0) return `${used} Effects in doubt: none.${again}`;
   const settle = settling(inDoubt, hints);
   const room = Math.max(NAME_MAX, LINE_MAX - used.length - settle.length - " Effects in doubt:  and 99 more. ".length);
-  const names = list(counted(inDoubt.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)), Math.min(LIST_MAX, room));
-  return `${used} Effects in doubt: ${names}. ${settle}`;
+  return `${used} Effects in doubt: ${namesOf(inDoubt, Math.min(LIST_MAX, room))}. ${settle}${again}`;
 }
+
+const namesOf = (effects: readonly Effect[], max = LIST_MAX): string =>
+  list(counted(effects.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)), max);
 
 const BY_ITSELF: Readonly<Record<SettledBy, string>> = {
   probe: "The next resume or rewind asks its probe.",
