@@ -116,7 +116,7 @@ export class PostgresEngine implements Engine {
       );
     } catch (error) {
       if (!(error instanceof CommitInDoubt)) throw error;
-      await error.isCommitted?.();
+      await error.isCommitted();
       return this.first(program, isReading);
     }
   }
@@ -224,12 +224,11 @@ export class PostgresEngine implements Engine {
     if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
     if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep, isMute: true });
     try {
-      const result = await this.#transaction(lockMs, opening, ROLLBACK).run(program);
+      const result = await this.#transaction(lockMs, opening, ROLLBACK, () => this.#isCommitted(number, limits)).run(program);
       this.#committed.push(number);
       return result;
     } catch (error) {
       this.#committed.push(...old);
-      if (error instanceof CommitInDoubt) throw new CommitInDoubt(error.cause, () => this.#isCommitted(number, limits));
       throw error;
     }
   }
@@ -269,12 +268,15 @@ export class PostgresEngine implements Engine {
   }
 
   #read<T>(program: Program<T>, lockMs: number, end = COMMIT): Promise<T> {
-    return this.#transaction(lockMs, [BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
+    return this.#transaction(lockMs, [BEGIN_READ, lockLimit(lockMs)], end).run(program);
   }
 
-  /** @param unchanged ends it if nothing was changed */
-  #transaction(lockMs: number, opening: readonly Query[], unchanged: Query, isReading = false): Transaction {
-    return new Transaction(() => this.#connect(lockMs), this.#translator, { opening, unchanged, isReading });
+  /**
+   * @param unchanged ends it if nothing was changed
+   * @param isCommitted finds out whether its commit was carried out; undefined if it only reads
+   */
+  #transaction(lockMs: number, opening: readonly Query[], unchanged: Query, isCommitted?: () => Promise<boolean>): Transaction {
+    return new Transaction(() => this.#connect(lockMs), this.#translator, { opening, unchanged, isCommitted });
   }
 
   /**
@@ -403,6 +405,7 @@ class Transaction {
   readonly #translator: Translator;
   readonly #opening: readonly Query[];
   readonly #unchanged: Query;
+  readonly #isCommitted: (() => Promise<boolean>) | undefined;
   readonly #isReading: boolean;
   /** Statements that wait for one whose answer is needed. */
   #waiting: Statement[] = [];
@@ -416,13 +419,14 @@ class Transaction {
   constructor(
     connect: () => Promise<Connection>,
     translator: Translator,
-    kind: { opening: readonly Query[]; unchanged: Query; isReading: boolean },
+    kind: { opening: readonly Query[]; unchanged: Query; isCommitted: (() => Promise<boolean>) | undefined },
   ) {
     this.#connect = connect;
     this.#translator = translator;
     this.#opening = kind.opening;
     this.#unchanged = kind.unchanged;
-    this.#isReading = kind.isReading;
+    this.#isCommitted = kind.isCommitted;
+    this.#isReading = kind.isCommitted === undefined;
   }
 
   /** @throws {StaleFacts}, {@link CommitInDoubt}, {@link ConnectionLost}, the server's error, or the program's own one */
@@ -502,7 +506,9 @@ class Transaction {
       const isAtCommit = failed === answers.at(-1);
       const isInDoubt = isLost || isLostBehind(failed.error) || (isAtCommit && isDoubtful(failed.error));
       // Nothing is lost of a transaction that has only read.
-      throw isInDoubt && this.#hasChanged ? new CommitInDoubt(failed.error) : meaningOfGuard(failed.error);
+      if (isInDoubt && this.#hasChanged && this.#isCommitted !== undefined)
+        throw new CommitInDoubt(failed.error, this.#isCommitted);
+      throw meaningOfGuard(failed.error);
     }
     const end = answers.at(-1) as Extract<Answer, { command: string }>;
     if (end.command !== "COMMIT") {
