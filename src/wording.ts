@@ -7,6 +7,11 @@ export function printing<T extends object>(data: T, words: () => string): T {
 
 export const quoted = (text: string): string => JSON.stringify(text);
 
+/** `Error: card declined`; the name alone if there is no message. */
+export function errorText({ name, message }: { name: string; message: string }): string {
+  return message === "" ? name : `${name}: ${message}`;
+}
+
 /** Repeated names become one with a count: `w (3)`. */
 export function counted(names: readonly string[]): string[] {
   const counts = new Map<string, number>();

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import Database from "better-sqlite3";
 import { CheckpointPersister, TurnSaver } from "../../src/index";
-import { Commits, LogWatch } from "../../src/testing-internal";
+import { Commits, internalsOf, LogWatch } from "../../src/testing-internal";
 import { turmoil } from "../../torture/concurrency/crew";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
@@ -62,6 +62,24 @@ test("while others want the lock, a process with much to save leaves gaps betwee
   db.close();
   holder.close();
 });
+
+test("S6.3 a heartbeat gives up after a few seconds while another process holds the lock, so that the next one comes in time", async () => {
+  const path = tempFile();
+  const saver = TurnSaver.fromPath(path, { logger: quiet, busyTimeoutMs: 60_000 });
+  const { store } = internalsOf(saver);
+  const run = { runId: "one", threadId: "t", host: "h", boot: "b", pid: 1, pidStart: "", startedAt: "", beatAt: 1 };
+  await store.beginRun(run, () => []);
+  const holder = new Database(path);
+  holder.exec("BEGIN IMMEDIATE");
+  const late = setTimeout(() => holder.exec("ROLLBACK"), 20_000);
+  await expect(store.beatRuns(["one"], 2)).rejects.toMatchObject({ code: "STORE_BUSY" });
+  clearTimeout(late);
+  expect(holder.inTransaction).toBe(true);
+  holder.exec("ROLLBACK");
+  expect(await store.beatRuns(["one"], 2)).toEqual(["one"]);
+  holder.close();
+  saver.close();
+}, 60_000);
 
 test("a reader that never ends is told of when the write-ahead log has become long because of it, and the log goes back behind it", async () => {
   const path = tempFile();

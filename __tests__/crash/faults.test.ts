@@ -5,6 +5,7 @@ import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } f
 import { emptyCheckpoint, InMemoryCache, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { effect, GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 
@@ -242,6 +243,31 @@ describe("a save that fails", () => {
       expect(await runner.invoke({ a: 1 }, { threadId: "t" })).toEqual({ a: 2 });
       expect(sent).toBe(1);
       expect((await saver.turns.list("t")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
+      expect((await saver.verify()).problems).toEqual([]);
+      saver.close();
+      db.close();
+    });
+
+    test.each<[string, (saver: TurnSaver) => Promise<unknown>]>([
+      ["verify()", (saver) => saver.verify()],
+      ["verify() of a thread", (saver) => saver.verify({ threadId: "t" })],
+      ["vacuum()", (saver) => vacuum(saver)],
+      ["vacuum() of the whole file", (saver) => vacuum(saver, { full: true })],
+    ])("S7.1 %s waits for its end, and is refused with the remedy if that takes too long", async (_name, work) => {
+      const path = tempFile();
+      const db = new Database(path);
+      const saver = new TurnSaver(db, { logger: quiet, busyTimeoutMs: 300 });
+      await putLong(saver, uuid6(0));
+      db.exec("BEGIN");
+      db.exec("CREATE TABLE orders (id)");
+      await expect(work(saver)).rejects.toMatchObject({
+        code: "STORE_BUSY",
+        message: expect.stringMatching(/inside a transaction of your own .* Nothing was changed: .* TurnSaver\.fromPath\(path\)/),
+      });
+      expect(db.inTransaction).toBe(true);
+      setTimeout(() => db.exec("COMMIT"), 50);
+      await work(saver);
+      expect(db.prepare("SELECT count(*) AS n FROM orders").get()).toEqual({ n: 0 });
       expect((await saver.verify()).problems).toEqual([]);
       saver.close();
       db.close();

@@ -7,7 +7,7 @@ import { HumanMessage } from "@langchain/core/messages";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { deltaChannelHistoryTests, validate } from "@langchain/langgraph-checkpoint-validation";
 import Database from "better-sqlite3";
-import { type EncryptionOption, TurnsError, type TurnSaver } from "langgraph-checkpoint-turns";
+import { type EncryptionOption, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { type KeySet, internalsOf } from "../../src/testing-internal";
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
 import { dump, quiet, SPAN, sqlOn } from "../support/s1-tools";
@@ -589,6 +589,35 @@ describe("S4.6 keys that take time", () => {
     expect(await codeOf(() => saver.turns.list("t"))).toBe("STORE_CLOSED");
     expect(secretsIn(path)).toEqual([]);
     expect(dump(path)["langgraph_threads"]).toEqual([]);
+  });
+
+  testOfFiles("S4.6 S7.1 a new file's secret is never stored in a transaction of the user's, who may roll it back", async () => {
+    const path = tempFile();
+    const db = new Database(path);
+    const { option, grant } = gate();
+    const saver = new TurnSaver(db, { logger: quiet, encryption: option, busyTimeoutMs: 300 });
+    open.push(saver);
+    const put = (id: number) => saver.put(at("t"), checkpoint(id, { a: id }), metadata, { a: id });
+    db.exec("BEGIN; CREATE TABLE orders (id)");
+    grant();
+    await expect(put(1)).rejects.toMatchObject({
+      code: "STORE_BUSY",
+      message: expect.stringContaining("inside a transaction of your own"),
+    });
+    expect(await codeOf(() => saver.getTuple(at("t")))).toBe("STORE_BUSY");
+    const waiting = put(2);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(db.prepare("SELECT name FROM langgraph_settings WHERE name LIKE 'key:%'").all()).toEqual([]);
+    db.exec("ROLLBACK");
+    await waiting;
+    expect(secretsIn(path)).toEqual(["key:default"]);
+    db.exec("BEGIN");
+    expect((await saver.getTuple(at("t")))!.checkpoint.channel_values).toEqual({ a: 2 });
+    db.exec("ROLLBACK");
+    expect((await saverOn(path).getTuple(at("t")))!.checkpoint.channel_values).toEqual({ a: 2 });
+    expect((await saver.verify()).problems).toEqual([]);
+    saver.close();
+    db.close();
   });
 
   // On a server, close() waits for what was handed in before.

@@ -297,6 +297,29 @@ describe("thread ids that were numbers", () => {
     expect(again.threads).toMatchObject([{ threadId: "7.0", targetId: "7", outcome: "present" }]);
   });
 
+  test("I3.6 a thread whose id is empty is refused by name before anything is imported, and comes over under another id", async () => {
+    const path = await numbered(["was named", "x"]);
+    const theirs = await worldGraph(official(path)).getState(thread("was named"));
+    const db = new Database(path);
+    db.exec("UPDATE checkpoints SET thread_id = '' WHERE thread_id = 'was named'");
+    db.exec("UPDATE writes SET thread_id = '' WHERE thread_id = 'was named'");
+    db.close();
+    const saver = target();
+    await expect(importOfficial(saver, path)).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringMatching(/thread whose id is "".* Nothing was imported\. .*mapThreadId/),
+      data: { threadId: "" },
+    });
+    expect(await saver.listThreads()).toHaveLength(0);
+    expect((await importOfficial(target(), path, { threads: ["x"] })).threads).toMatchObject([{ threadId: "x" }]);
+    const report = await importOfficial(saver, path, { mapThreadId: (id) => id || "nameless" });
+    expect(report.threads).toMatchObject([
+      { threadId: "", targetId: "nameless", outcome: "imported", verified: true },
+      { threadId: "x", targetId: "x", outcome: "imported", verified: true },
+    ]);
+    expect((await worldGraph(saver).getState(thread("nameless"))).values).toEqual(theirs.values);
+  });
+
   test("I3.6 two threads with one id in the target are refused before anything is imported", async () => {
     const path = await numbered(["7", 7, "a"]);
     const saver = target();

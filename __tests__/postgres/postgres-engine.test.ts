@@ -207,7 +207,7 @@ describe("PostgreSQL: a connection that is lost", () => {
         })
         .catch((error: unknown) => error as CommitInDoubt);
       expect(doubt).toBeInstanceOf(CommitInDoubt);
-      expect(await (doubt as CommitInDoubt).isCommitted?.()).toBe(isSaved);
+      expect(await (doubt as CommitInDoubt).isCommitted()).toBe(isSaved);
       expect((await valueOf(name)) !== undefined).toBe(isSaved);
     },
   );
@@ -220,7 +220,7 @@ describe("PostgreSQL: a connection that is lost", () => {
       const doubt = await engine.write(() => ask(INSERT, [name, "x"])).catch((error: unknown) => error as CommitInDoubt);
       expect(doubt).toBeInstanceOf(CommitInDoubt);
       // Which of the two it is depends on who inserts the mark first: the transaction, or the one that asks what became of it.
-      const isSaved = await (doubt as CommitInDoubt).isCommitted?.();
+      const isSaved = await (doubt as CommitInDoubt).isCommitted();
       expect((await valueOf(name)) !== undefined).toBe(isSaved);
       await new Promise((done) => setTimeout(done, lateBy + 50));
       expect((await valueOf(name)) !== undefined).toBe(isSaved);

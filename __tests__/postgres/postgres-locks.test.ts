@@ -1,5 +1,7 @@
+import { MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { Client } from "pg";
+import { effect } from "langgraph-checkpoint-turns";
+import { Client, Pool } from "pg";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { internalsOf } from "../../src/testing-internal";
 import { thread } from "../support/eff-world";
@@ -111,6 +113,30 @@ test("S9.3 PostgreSQL: a lock that is released in time makes a read and a save w
   await expect(both).resolves.toMatchObject([{ config: thread("t") }, {}]);
 });
 
+test("S9.3 PostgreSQL: settling an effect locks its thread before its row, as all others do, so that they don't deadlock", async () => {
+  const saver = open(20_000);
+  const graph = saver.attach(
+    new StateGraph(MessagesAnnotation)
+      .addNode("n", async () => void (await effect("mail", () => Promise.reject(new Error("timeout")), { onError: "unknown" })))
+      .addEdge(START, "n")
+      .compile({ checkpointer: saver }),
+  );
+  await expect(graph.invoke({ messages: [] }, thread("doubt"))).rejects.toThrow();
+  const { id } = (await saver.effects.list("doubt"))[0]!;
+  // One that knows the thread already, and one that doesn't.
+  for (const settler of [saver, open(20_000)]) {
+    await settler.setup();
+    await locker.query("BEGIN");
+    await locker.query(`SELECT FROM "${schema}".langgraph_threads WHERE thread_id = 'doubt' FOR UPDATE`);
+    const { store } = internalsOf(settler);
+    const settled = store.settleEffect(id, { status: "failed", outcome: undefined, endedAt: "", settledBy: "person" });
+    while ((await waiting()) < 1) await new Promise((resolve) => setTimeout(resolve, 20));
+    await locker.query(`SELECT FROM "${schema}".langgraph_effects WHERE id = '${id}' FOR UPDATE NOWAIT`);
+    await locker.query("ROLLBACK");
+    expect(await settled).toMatchObject({ id, status: "failed" });
+  }
+});
+
 describe("heartbeats", () => {
   const run = (id: string) => ({ runId: id, threadId: id, host: "h", boot: "b", pid: 1, pidStart: "", startedAt: "", beatAt: 1 });
   const beats = async (): Promise<Record<string, number>> => {
@@ -147,5 +173,23 @@ describe("heartbeats", () => {
     expect(ms).toBeLessThan(10_000);
     await locker.query("ROLLBACK");
     expect(await store.beatRuns(["four"], 1)).toEqual(["four"]);
+  });
+
+  test("S9.4 PostgreSQL: a heartbeat gives up after a few seconds where others have all connections of the pool", async () => {
+    const pool = new Pool({ connectionString: url, max: 1 });
+    const saver = new PostgresTurnSaver(pool, { schema, logger: quiet, busyTimeoutMs: 30_000 });
+    const { store } = internalsOf(saver);
+    await store.beginRun(run("five"), () => []);
+    // A new saver looks for leftovers in the background; the heartbeat would wait behind that.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await store.listRuns("five");
+    const client = await pool.connect();
+    const { error, ms } = await failure(Promise.resolve(store.beatRuns(["five"], 1)));
+    expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", message: expect.stringContaining("no connection of the pool") });
+    expect(ms).toBeLessThan(10_000);
+    client.release();
+    expect(await store.beatRuns(["five"], 1)).toEqual(["five"]);
+    await saver.close();
+    await pool.end();
   });
 });

@@ -195,7 +195,7 @@ test("S9.3 PostgreSQL: a commit is in doubt if a pooler says that it lost its se
     };
     const failure: unknown = await engine.write(() => insert("pooled", "1")).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(CommitInDoubt);
-    expect(await (failure as CommitInDoubt).isCommitted?.()).toBe(true);
+    expect(await (failure as CommitInDoubt).isCommitted()).toBe(true);
     await engine.close();
   } finally {
     await pooler.stop();

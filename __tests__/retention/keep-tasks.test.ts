@@ -373,10 +373,15 @@ laneTest(
           for (const one of savers.splice(0)) one.close();
         },
       ),
-      // Of the runs, some may happen to meet no rewind.
+      // Of the runs, some may happen to meet no rewind, no unknown thread, no mistake, or nothing else.
       {
-        numRuns: runs(25, 200),
-        examples: [[[{ do: "run", taskId: "a", asks: false }], { threadId: "t", keepLast: 1 }, "rewinding"]],
+        numRuns: runs(28, 203),
+        examples: [
+          [[{ do: "run", taskId: "a", asks: false }], { threadId: "t", keepLast: 1 }, "rewinding"],
+          [[{ do: "run", taskId: "a", asks: false }], { threadId: "nobody", keepLast: 1 }, "at rest"],
+          [[{ do: "run", taskId: "a", asks: false }], { threadId: "", keepLast: 1 }, "at rest"],
+          [[{ do: "run", taskId: "a", asks: false }], { threadId: "t", keepLast: 1 }, "at rest"],
+        ],
       },
     );
     for (const code of ["done", "INVALID_OPTION", "THREAD_NOT_FOUND", "REWIND_UNFINISHED"])

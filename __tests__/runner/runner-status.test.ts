@@ -15,7 +15,7 @@ describe("S4.1 status: what finished, failed, was running, and whether it can co
     expect(status).toMatchObject({
       threadId: "t",
       ...{ graphId: undefined, taskId: undefined, running: false, finished: false, resumable: false, next: [], drift: undefined },
-      ...{ completed: [], failed: [], inFlight: [], waiting: [], inDoubt: [] },
+      ...{ completed: [], failed: [], inFlight: [], waiting: [], inDoubt: [], undoFailed: [] },
       reason: { code: "NOTHING_TO_RESUME" },
     });
     await expect(line(at, ["a"]).status("")).rejects.toThrow(expect.objectContaining({ code: "INVALID_CONFIG" }));
@@ -397,6 +397,9 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
       "Failed: z, attempt 1: Error: it is broken",
       'Resume: await runner.resume({ threadId: "t" })',
     ]);
+    bodies["z"] = () => Promise.reject(new RangeError());
+    await expect(runner.resume({ threadId: "t" })).rejects.toThrow();
+    expect((await lines("t"))[2]).toBe("Failed: z, attempt 2: RangeError");
     bodies["z"] = async () => void (await effect("mail", () => Promise.reject(new Error("timeout")), { onError: "unknown" }));
     await expect(runner.resume({ threadId: "t" })).rejects.toThrow();
     const effectId = (await runner.status("t")).inDoubt[0]!.id;

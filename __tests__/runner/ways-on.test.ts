@@ -56,6 +56,30 @@ describe("S4.1 S8.3 the status says who settles an effect in doubt", () => {
   });
 });
 
+test("S4.1 S8.3 an effect whose undo failed isn't in doubt: the status lists it by itself, and says who calls the undo again", async () => {
+  const at = world();
+  let isBroken = true;
+  const sent = defineEffect("sent letter", {
+    run: () => "sent",
+    undo: () => {
+      if (isBroken) throw new Error("the post office is closed");
+    },
+  });
+  const runner = runnerOf(at, "1", () => sent());
+  for (const taskId of ["A", "B"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
+  await expect(runner.rewind({ threadId: "t", toTask: "A" })).rejects.toMatchObject({ code: "UNDO_FAILED" });
+  const status = await runner.status("t");
+  expect(status.inDoubt).toEqual([]);
+  expect(status.undoFailed).toMatchObject([{ name: "sent letter", status: "done", undoStatus: "failed" }]);
+  expect(String(status).split("\n")[4]).toBe(
+    'Tokens: 0 in, 0 out. Effects in doubt: none. Undo failed: "sent letter" of send. The next rewind calls it again.',
+  );
+  isBroken = false;
+  await runner.rewind({ threadId: "t", toTask: "A" });
+  expect(await runner.status("t")).toMatchObject({ inDoubt: [], undoFailed: [] });
+  at.saver.close();
+});
+
 describe("S4.1 S8.4 the status says what a resume will do", () => {
   /** A run that stopped in `send`, and a runner whose node `first` has changed. */
   async function changed(at: World, send: () => unknown, options: GraphRunnerOptions = {}) {

@@ -24,7 +24,6 @@ async function lived(path: string): Promise<TurnSaver> {
 test("S7.2 fake timers stop no long work on a database: each lets others have their turn with Node's own timers", async () => {
   const [path, second] = [tempFile(), tempFile()];
   const [saver, other] = [await lived(path), TurnSaver.fromPath(second, { logger: quiet })];
-  // Not `backup`: better-sqlite3 steps through it with the fake ones.
   jest.useFakeTimers();
   try {
     expect(await saver.verify()).toMatchObject({ ok: true });
@@ -45,4 +44,15 @@ test("S7.2 fake timers stop no long work on a database: each lets others have th
   expect((await other.listThreads()).map(({ threadId }) => threadId)).toEqual(["t", "u"]);
   saver.close();
   other.close();
+});
+
+test("S7.2 a backup under fake timers needs a real setImmediate, with which better-sqlite3 steps through it", async () => {
+  const [saver, copy] = [await lived(tempFile()), tempFile()];
+  jest.useFakeTimers({ doNotFake: ["setImmediate"] });
+  try {
+    expect(await saver.backup(copy)).toMatchObject({ path: copy });
+  } finally {
+    jest.useRealTimers();
+  }
+  saver.close();
 });

@@ -84,9 +84,8 @@ class HostileEngine implements StorageEngine {
     });
   }
 
-  /** Some databases can say what became of a transaction. */
   #inDoubt(isCommitted: boolean): CommitInDoubt {
-    return new CommitInDoubt(new Error("the connection was lost"), this.buffers ? () => Promise.resolve(isCommitted) : undefined);
+    return new CommitInDoubt(new Error("the connection was lost"), () => Promise.resolve(isCommitted));
   }
 
   read<T>(program: () => Program<T>): Promise<T> {

@@ -42,6 +42,14 @@ export const noTargetId = (threadId: string, found: unknown): TurnsError =>
     data: { threadId },
   });
 
+/** The tables of the official savers hold ids that ours refuses. */
+export const refusedId = (threadId: string): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
+    problem: `The source has a thread whose id is ${describe(threadId)}, which can't be the id of a thread of the target.`,
+    remedy: `Nothing was imported. Give it another id with the option mapThreadId, which returns ${ID_RULE}, or name the other threads with the option threads.`,
+    data: { threadId },
+  });
+
 export const sharedTargetId = (first: string, second: string, targetId: string): TurnsError =>
   new TurnsError("INVALID_OPTION", {
     problem: `The option "mapThreadId" returned ${JSON.stringify(targetId)} for both ${JSON.stringify(first)} and ${JSON.stringify(second)}.`,

@@ -9,7 +9,7 @@ import type { OfficialSource } from "../store/official-source";
 import type { PgPool } from "../store/postgres/driver";
 import { openOfficialTables } from "../store/postgres/official-tables";
 import { openOfficialFile } from "../store/sqlite/official-file";
-import { noTargetId, sharedTargetId, unknownThread } from "./failures";
+import { noTargetId, refusedId, sharedTargetId, unknownThread } from "./failures";
 import { Hold, type ImportedThread, importThread, othersFirstUnlessAborted } from "./import-thread";
 
 export interface ImportOptions {
@@ -70,7 +70,7 @@ const schema = () =>
  * @param saver the target; during its import a thread counts as running there
  * @param file the path of the official file; it may be the target's own
  * @returns the outcome for each thread
- * @throws {TurnsError} INVALID_OPTION, also if `mapThreadId` gives two threads one id, and THREAD_NOT_FOUND for a thread that the
+ * @throws {TurnsError} INVALID_OPTION, also if `mapThreadId` gives two threads one id, or a thread has an id that the target refuses (''), and THREAD_NOT_FOUND for a thread that the
  *   file doesn't have (in both cases nothing has been imported); STORE_UNAVAILABLE, NOT_A_DATABASE or SCHEMA_CONFLICT for the file;
  *   THREAD_EXISTS, THREAD_RUNNING; CHECKPOINT_UNREADABLE naming an unreadable checkpoint; IMPORT_MISMATCH if the target doesn't
  *   return what the file holds; IMPORT_ABORTED if the signal was aborted; and what the saver throws. Each thread is then complete
@@ -154,7 +154,7 @@ async function targetIds(
     if (targets.has(threadId)) continue;
     if (targets.size % THREADS_PER_PIECE === THREADS_PER_PIECE - 1) await othersFirstUnlessAborted(signal);
     const targetId: unknown = map(threadId);
-    if (!isId(targetId)) throw noTargetId(threadId, targetId);
+    if (!isId(targetId)) throw targetId === threadId ? refusedId(threadId) : noTargetId(threadId, targetId);
     const other = sources.get(targetId);
     if (other !== undefined) throw sharedTargetId(other, threadId, targetId);
     targets.set(threadId, targetId);

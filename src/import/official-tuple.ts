@@ -54,7 +54,7 @@ export async function officialTuple(
     throw fail("metadata without source and step");
   }
   const tasks = row.writes.map((write) => write.taskId);
-  const ids = [threadId, row.checkpointId, parentId ?? "-", row.ns === "" ? "-" : row.ns, ...tasks];
+  const ids = [row.checkpointId, parentId ?? "-", row.ns === "" ? "-" : row.ns, ...tasks];
   if (!ids.every(isId)) throw fail("an id that is empty, or has NUL characters or lone surrogates");
   const writes = row.writes.map((write) => pendingWrite(write, fail));
   if (checkpoint.v < 4 && parentId !== undefined) {

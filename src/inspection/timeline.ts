@@ -11,7 +11,7 @@ import { uptime } from "../system";
 import { numberOf } from "./place";
 import { errorOf, standingOf, type Standing } from "./standing";
 import { type AttemptRows, attemptRows } from "./turns";
-import { firstLine, lasting } from "./words";
+import { errorText, firstLine, lasting } from "./words";
 
 /** A page of a thread's course, oldest task first. */
 export interface Timeline {
@@ -281,8 +281,7 @@ async function errorLine(saver: BaseTurnSaver, action: TurnRow): Promise<string 
   try {
     const { error } = await saver.turns.state(toPublicTurn(action));
     if (error === undefined) return null;
-    const { name, message } = errorOf(error);
-    return firstLine(`${name}: ${message}`);
+    return firstLine(errorText(errorOf(error)));
   } catch (error) {
     // The attempt failed, and its row says no more.
     refusalOf(error);

@@ -1,5 +1,7 @@
 /* Parts of sentences, for people. */
 
+export { errorText } from "../wording";
+
 export function plural(value: number, noun: string): string {
   return `${value.toLocaleString("en-US")} ${noun}${value === 1 ? "" : "s"}`;
 }
@@ -19,11 +21,6 @@ export function listed(items: readonly string[], most = 4): string {
   const shown = items.length > most ? [...items.slice(0, most - 1), `${items.length - most + 1} more`] : items;
   const last = shown.at(-1) ?? "";
   return shown.length < 2 ? last : `${shown.slice(0, -1).join(", ")} and ${last}`;
-}
-
-/** `Error: card declined`; the name alone if there is no message. */
-export function errorText({ name, message }: { name: string; message: string }): string {
-  return message === "" ? name : `${name}: ${message}`;
 }
 
 /** Each text once, in order. */

@@ -7,7 +7,7 @@ import { askersIn, openQuestions } from "./answers";
 import { assess, type Assessment, type AssessParts } from "./assess";
 import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf } from "./run-nodes";
-import { settledBy, statusInWords, type ThreadStatus, unsettledOf, type WaitingInterrupt } from "./thread-status";
+import { hasFailedUndo, settledBy, statusInWords, type ThreadStatus, unsettledOf, type WaitingInterrupt } from "./thread-status";
 
 export interface StatusParts extends AssessParts {
   policies: Policies;
@@ -27,6 +27,7 @@ export async function statusOf(parts: StatusParts, threadId: string, known?: Ass
   const { onResume, reason } = busy === undefined ? ahead : ({ onResume: "refuse", reason: busy } as const);
   const finished = !running && found.obstacle === undefined && unfinished === undefined;
   const { completed, failed, inFlight, tokens } = nodes;
+  const unsettled = await unsettledOf(saver, threadId, run, rewind?.targetSeq);
   const hints = { didEffects, settledBy: (effect: Effect) => settledBy(effect, parts.known) };
   const status: ThreadStatus = {
     threadId,
@@ -43,7 +44,8 @@ export async function statusOf(parts: StatusParts, threadId: string, known?: Ass
     onResume,
     reason,
     drift: difference === undefined ? undefined : { changes: drift, report: difference },
-    inDoubt: await unsettledOf(saver, threadId, run, rewind?.targetSeq),
+    inDoubt: unsettled.filter((effect) => !hasFailedUndo(effect)),
+    undoFailed: unsettled.filter(hasFailedUndo),
     tokens,
   };
   return printing(status, () => statusInWords(status, hints));

@@ -4,7 +4,7 @@ import type { GraphDifference } from "../guards/compare";
 import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
 import type { LastRun, TokenCounts } from "../store/store";
-import { counted, cut, listed, quoted } from "../wording";
+import { counted, cut, errorText, listed, quoted } from "../wording";
 import type { NodeOutcome, RunNodes } from "./run-nodes";
 
 /** A question that a node asked with `interrupt()` and that nobody has answered. */
@@ -59,6 +59,8 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
   drift: { changes: readonly string[]; report: GraphDifference } | undefined;
   /** Effects of the last run that somebody has to settle, unless a retry or a probe settles them. */
   inDoubt: readonly Effect[];
+  /** Effects of the last run whose undo failed, and that no rewind has undone since. The next rewind calls their undos again. */
+  undoFailed: readonly Effect[];
   /** What the models of the last run's nodes reported. */
   tokens: TokenCounts;
   /**
@@ -99,6 +101,9 @@ export async function unsettledOf(
     ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
   );
 }
+
+/** Whether its undo failed. Then nothing is in doubt, and it stops no resume. */
+export const hasFailedUndo = ({ status, undoStatus }: Effect): boolean => status !== "in-doubt" && undoStatus === "failed";
 
 /** What the text needs beyond the status. */
 interface StatusHints {
@@ -150,7 +155,7 @@ function nodes({ completed, next }: ThreadStatus): string {
 function course({ waiting, failed, inFlight, running }: ThreadStatus): string {
   const asks = waiting.map(({ path, value, id }) => `${path} asks ${shown(value)} (interrupt ${id ?? "without id"})`);
   const broken = failed.map(({ path, attempt, error }) => {
-    return `${path}, attempt ${attempt}${error === undefined ? "" : `: ${error.name}: ${error.message}`}`;
+    return `${path}, attempt ${attempt}${error === undefined ? "" : `: ${errorText(error)}`}`;
   });
   const open = inFlight.map(({ path, attempt, at }) => `${path}, attempt ${attempt}, since ${at.toISOString()}`);
   const parts = Object.entries({ Waiting: asks, Failed: broken, [running ? "Running" : "In flight"]: open });
@@ -197,14 +202,17 @@ function answers(waiting: ThreadStatus["waiting"]): string {
     .join(", ")}${more} }`;
 }
 
-function effects({ inDoubt, tokens }: ThreadStatus, hints: StatusHints): string {
+function effects({ inDoubt, undoFailed, tokens }: ThreadStatus, hints: StatusHints): string {
   const used = `Tokens: ${tokens.input} in, ${tokens.output} out.`;
-  if (inDoubt.length === 0) return `${used} Effects in doubt: none.`;
+  const again = undoFailed.length === 0 ? "" : ` Undo failed: ${namesOf(undoFailed)}. The next rewind calls it again.`;
+  if (inDoubt.length === 0) return `${used} Effects in doubt: none.${again}`;
   const settle = settling(inDoubt, hints);
   const room = Math.max(NAME_MAX, LINE_MAX - used.length - settle.length - " Effects in doubt:  and 99 more. ".length);
-  const names = list(counted(inDoubt.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)), Math.min(LIST_MAX, room));
-  return `${used} Effects in doubt: ${names}. ${settle}`;
+  return `${used} Effects in doubt: ${namesOf(inDoubt, Math.min(LIST_MAX, room))}. ${settle}${again}`;
 }
+
+const namesOf = (effects: readonly Effect[], max = LIST_MAX): string =>
+  list(counted(effects.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)), max);
 
 const BY_ITSELF: Readonly<Record<SettledBy, string>> = {
   probe: "The next resume or rewind asks its probe.",

@@ -2,11 +2,10 @@ import { TurnsError } from "../errors";
 import { type CommitName, failpoint, type FailpointDetails, FAILPOINTS } from "../failpoints";
 import { CommitInDoubt, StaleFacts } from "./engine";
 import type { Program } from "./program";
-import { type Session, LeftUnwritten, type WrittenThread } from "./session";
+import { type Session, LeftUnwritten } from "./session";
 import { refuseRetiredKey } from "./ops/keys";
 import { TookAllBack } from "./ops/turns";
 import type { Awaitable } from "./store";
-import { areWritten } from "./ops/thread-rows";
 import { atEndOfMacrotask } from "../timers";
 
 /** What all requests of one kind share. */
@@ -222,24 +221,23 @@ export class CommitQueue {
   }
 
   #together(jobs: readonly Job[], durability?: "unsynced"): Awaitable<void> {
-    const written: WrittenThread[] = [];
     let done: Awaitable<unknown>;
     let isAgain = false;
     const program = (): Program => {
       // What an attempt that failed at its commit has left in memory isn't in the database.
       if (isAgain) this.#session.forget();
       isAgain = true;
-      return this.#session.transaction(this.#all(jobs), written);
+      return this.#session.transaction(this.#all(jobs));
     };
     try {
       done = this.#session.engine.write(program, durability, jobs.length === 1 ? jobs[0]?.operation.busyMs : undefined);
     } catch (error) {
-      return this.#failed(jobs, written, error);
+      return this.#failed(jobs, error);
     }
     if (done instanceof Promise) {
       return done.then(
         () => committed(jobs),
-        (error: unknown) => this.#failed(jobs, written, error),
+        (error: unknown) => this.#failed(jobs, error),
       );
     }
     return committed(jobs);
@@ -271,11 +269,10 @@ export class CommitQueue {
     }
   }
 
-  /** @param written the rows of threads that the transaction has written, or would have */
-  #failed(jobs: readonly Job[], written: readonly WrittenThread[], error: unknown): Awaitable<void> {
+  #failed(jobs: readonly Job[], error: unknown): Awaitable<void> {
     this.#session.forget();
     if (error instanceof StaleFacts || error instanceof TookAllBack) return this.#together(jobs);
-    if (error instanceof CommitInDoubt) return this.#settle(jobs, written, error);
+    if (error instanceof CommitInDoubt) return this.#settle(jobs, error);
     if (error instanceof JobFailed) {
       const { job, reason, isAtFailpoint } = error;
       const isTriedAgain = job.hasParts;
@@ -292,19 +289,13 @@ export class CommitQueue {
     return undefined;
   }
 
-  /** Asks the engine whether a commit was carried out, or else the database: if it was, the rows of its threads are those that it wrote. */
-  #settle(jobs: readonly Job[], written: readonly WrittenThread[], { cause, isCommitted }: CommitInDoubt): Awaitable<void> {
+  /** Asks the database whether a commit was carried out. */
+  #settle(jobs: readonly Job[], { cause, isCommitted }: CommitInDoubt): Promise<void> {
     const settled = (isThere: boolean): Awaitable<void> => (isThere ? committed(jobs) : this.#together(jobs));
     const failed = (error?: unknown): void => {
       for (const job of jobs) job.end({ error: TurnsError.is(error) ? error : this.#session.engine.meaningOf(cause) });
     };
-    if (isCommitted !== undefined) return isCommitted().then(settled, failed);
-    try {
-      const isThere = this.#session.engine.read(() => areWritten(this.#session, written));
-      return isThere instanceof Promise ? isThere.then(settled, failed) : settled(isThere);
-    } catch {
-      return failed();
-    }
+    return isCommitted().then(settled, failed);
   }
 
   /** Commits each by itself, in order. Requests that need a failed one are left out. */

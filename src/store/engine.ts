@@ -68,10 +68,10 @@ export class StaleFacts extends Error {
 
 /** The connection was lost after a commit had been sent. */
 export class CommitInDoubt extends Error {
-  /** @param isCommitted asks the database. An engine without it is asked for the rows of the threads that the transaction wrote. */
+  /** @param isCommitted asks the database */
   constructor(
     override readonly cause: unknown,
-    readonly isCommitted?: () => Promise<boolean>,
+    readonly isCommitted: () => Promise<boolean>,
   ) {
     super("nobody knows whether the commit was carried out", { cause });
   }

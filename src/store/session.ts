@@ -15,12 +15,6 @@ const THREADS = 256;
 /** A question that a program may ask, with its answer if that is known. */
 type Expected = Statement & { answer: { value: unknown } | undefined };
 
-/** A thread's row as a transaction has written it. */
-export interface WrittenThread {
-  thread: number;
-  checksum: string;
-}
-
 /**
  * What one program left for the end of the transaction couldn't be written. The program that runs at that moment isn't the cause.
  */
@@ -56,7 +50,6 @@ export class Session {
   readonly changed = new Set<ThreadState>();
   /** Threads whose row the current transaction has read or guarded, so that nobody else changes them. */
   readonly #guarded = new Set<ThreadState>();
-  readonly #made = new Map<ThreadState, WrittenThread>();
   /** See {@link expecting}. */
   #expected: Expected[] | undefined;
   /** Whether its transactions only read. Then it starts without facts and has one transaction. */
@@ -140,9 +133,8 @@ export class Session {
    * Remembers a thread whose row the current transaction has written for the first time. What is known of leases from before then may
    * have changed: no row of the thread told.
    */
-  made(key: ThreadState, row: WrittenThread): void {
+  made(key: ThreadState): void {
     if (this.engine.dialect.guards !== undefined) this.forgetLeases(key.threadId);
-    this.#made.set(key, row);
     this.remember(key);
   }
 
@@ -287,25 +279,20 @@ export class Session {
   /**
    * Runs the work of a transaction, then writes the rows of the threads that it has changed. Facts about threads stay valid as
    * long as nobody else has written to the database.
-   *
-   * @param written gets those rows
    */
-  *transaction<T>(work: Program<T>, written: WrittenThread[] = []): Program<T> {
+  *transaction<T>(work: Program<T>): Program<T> {
     if (!this.isReading && (yield* this.engine.hasChanged())) this.forget();
     let isDone = false;
     try {
       const result = yield* work;
       yield* this.flush();
-      written.length = 0;
-      for (const [key, row] of this.#made) if (!this.changed.has(key)) written.push(row);
-      for (const key of this.changed) written.push(yield* this.#writeThread(key));
+      for (const key of this.changed) yield* this.#writeThread(key);
       if (!this.isReading) this.engine.hasWritten();
       isDone = true;
       return result;
     } finally {
       this.changed.clear();
       this.#guarded.clear();
-      this.#made.clear();
       if (!isDone) this.forget();
       else if (this.threads.size > THREADS) this.threads.clear();
       if (this.awaited.size > THREADS) this.awaited.clear();
@@ -327,12 +314,10 @@ export class Session {
     }
   }
 
-  *#writeThread(key: ThreadState): Program<WrittenThread> {
+  *#writeThread(key: ThreadState): Program {
     key.written();
     const { row } = key;
-    const values = THREAD_ROWS.changed(this.sealing, row, row);
-    yield* this.run(THREAD_ROWS.update, ...values);
-    return { thread: row.thread, checksum: values.at(-2) as string };
+    yield* this.run(THREAD_ROWS.update, ...THREAD_ROWS.changed(this.sealing, row, row));
   }
 
   /**
@@ -360,5 +345,5 @@ export class Session {
 }
 
 function isSame(one: Statement, other: Statement): boolean {
-  return one.text === other.text && one.values.every((value, at) => value === other.values[at]);
+  return one.text === other.text && one.returns === other.returns && one.values.every((value, at) => value === other.values[at]);
 }

@@ -188,10 +188,7 @@ function resumeText(plan: ResumePlan, status: ThreadStatus, look: Look, refused:
   const list = (name: string, of: readonly string[]): [string, string][] =>
     of.length === 0 ? [] : [[name, oneLine(of.map((path) => path.replaceAll("|", " › ")).join(", "))]];
   const failures = status.failed.map(({ path, attempt, error }) =>
-    look.paint(
-      "red",
-      oneLine(`${path} failed (attempt ${attempt})${error === undefined ? "" : `: ${error.name}: ${error.message}`}`),
-    ),
+    look.paint("red", oneLine(`${path} failed (attempt ${attempt})${error === undefined ? "" : `: ${errorText(error)}`}`)),
   );
   const flight = status.inFlight.map(({ path, attempt, at }) =>
     oneLine(

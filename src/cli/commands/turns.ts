@@ -6,6 +6,7 @@ import { threadNamed } from "../../inspection/place";
 import { type Match, search } from "../../inspection/search";
 import { type Blame, blameOf, differenceBetween, stateAt, type StateDifference } from "../../inspection/states";
 import { type Attempt, type AttemptDetails, type EffectLine, logOf, showTurn } from "../../inspection/turns";
+import { errorText } from "../../inspection/words";
 import { drawn } from "../branches";
 import { atLeastOne, command, whole } from "../command";
 import { DONE, FAILED, FOUND, UsageError } from "../exit";
@@ -161,10 +162,7 @@ function attemptText(attempt: TitledAttempt, isLive: boolean, look: Look): strin
   );
   const part = (name: string, value: unknown): string[] =>
     value === null ? [] : [`${look.paint("bold", name)}\n${indented(value)}`];
-  const told =
-    error === null
-      ? []
-      : part("Error", [`${error.name}: ${error.message}`, ...(error.stack === null ? [] : [error.stack])].join("\n"));
+  const told = error === null ? [] : part("Error", [errorText(error), ...(error.stack === null ? [] : [error.stack])].join("\n"));
   const journal = effects.length === 0 ? [] : [`${look.paint("bold", "Effects")}\n${table(effects, EFFECT_COLUMNS, look)}`];
   return [
     title,

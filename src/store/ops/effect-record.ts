@@ -12,7 +12,8 @@ const TABLE = EFFECT_ROWS.table.name;
  * The row is changed only if it's exactly as it was seen, and if nobody is saving on its thread at that moment: then their
  * transaction may have read it. Nor if the key that seals it was retired, or is just being: a checksum doesn't tell that. Otherwise
  * nothing is changed, and the outcome is recorded afterwards, as it always is elsewhere. So nobody waits while the transaction holds
- * locks, and no save of others is overwritten. The thread's row isn't changed: what is remembered of a thread holds no effects.
+ * locks, and no save of others is overwritten. The thread's row isn't changed: of a thread's effects only open intents are remembered,
+ * each under a guard of its own.
  *
  * A transaction that reads one state of the database can't lock what others have changed since: the server would refuse it.
  *

@@ -26,6 +26,7 @@ const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <=
 const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);
 const OF_THREAD = EFFECT_ROWS.select(`WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`);
 const BY_ID = EFFECT_ROWS.select("WHERE id = ?");
+const THREAD_OF = "SELECT thread FROM langgraph_effects WHERE id = ?";
 const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY +seq DESC LIMIT 1";
 const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
 
@@ -270,7 +271,7 @@ export function* retryEffect(
   surelyNot: boolean,
 ): Program<EffectRow | undefined> {
   yield* checkLease(session, call.lease);
-  const found = yield* effectOf(session, seen.id);
+  const found = yield* effectOf(session, seen.id, seen.threadId);
   if (found?.row.tries !== seen.tries || found.row.status !== seen.status) return undefined;
   const { status, triedSeq } = found.row;
   return yield* begunAgain(session, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
@@ -283,7 +284,8 @@ export function* retryEffect(
  */
 export function* settleEffect(session: Session, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
   const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
-  const found = (yield* rememberedIntent(session, effectId, seen?.threadId)) ?? (yield* effectOf(session, effectId));
+  const found =
+    (yield* rememberedIntent(session, effectId, seen?.threadId)) ?? (yield* effectOf(session, effectId, seen?.threadId));
   if (found === undefined) return undefined;
   const { key, row } = found;
   if (settledBy === SETTLED_AS_HISTORY) return yield* saveEffect(session, key, { ...row, settledBy });
@@ -375,9 +377,21 @@ function* rememberedIntent(
   return { key, row: intent.row };
 }
 
-/** Locked where transactions write side by side: one of a user's may be recording the effect (effect-record.ts). */
-function* effectOf(session: Session, effectId: string): Program<{ key: ThreadState; row: EffectRow } | undefined> {
+/**
+ * Locked where transactions write side by side: one of a user's may be recording the effect (effect-record.ts). Its thread is locked
+ * first, as in {@link rememberedIntent}, so that two transactions don't wait for each other.
+ *
+ * @param threadId its thread, if that is known
+ */
+function* effectOf(
+  session: Session,
+  effectId: string,
+  threadId?: string,
+): Program<{ key: ThreadState; row: EffectRow } | undefined> {
+  const found = threadId === undefined ? yield* session.get<{ thread: number }>(THREAD_OF, effectId) : undefined;
+  const id = threadId ?? (found && (yield* threadIdOf(session, found.thread)));
+  const key = id === undefined ? undefined : yield* threadKey(session, id);
+  if (key === undefined) return undefined;
   const raw = yield* session.get<RawEffect>(session.locking(BY_ID), effectId);
-  const key = raw && (yield* threadKey(session, yield* threadIdOf(session, raw.thread)));
-  return raw === undefined || key === undefined ? undefined : { key, row: toEffect(session, key.threadId, raw) };
+  return raw?.thread === key.thread ? { key, row: toEffect(session, key.threadId, raw) } : undefined;
 }

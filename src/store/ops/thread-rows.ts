@@ -3,7 +3,7 @@ import { plainSealing } from "../../sealing";
 import type { Program } from "../program";
 import { corrupted, leaseLost, runOver, threadMoved } from "../refusals";
 import { changedTurn, type RawTurn, RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, toTurn, TURN_ROWS } from "../rows";
-import type { Session, WrittenThread } from "../session";
+import type { Session } from "../session";
 import { THREADS_MAX } from "../spans";
 import type { Lease, RunRow, SawDeletion, SawEpoch, TaskClaim, TaskRow } from "../store";
 import type { RawOf, RUNS, TASKS, THREADS, TOMBSTONES } from "../tables";
@@ -27,7 +27,6 @@ const NEW = {
 };
 /** Matches id or tag, so that a thread with a damaged id or index doesn't look missing. */
 export const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
-const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 /** Matches id or tag, so that a deletion with a damaged id doesn't look as if it never happened. */
 export const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
@@ -37,17 +36,6 @@ const HAS_CHECKPOINT =
 /** A row that is under another thread because of damage must not block this one. */
 const HOLDS = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
 const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
-
-/**
- * Whether the rows of threads are those that were written. A checksum covers the thread's sequence, which each commit advances.
- */
-export function* areWritten(session: Session, rows: readonly WrittenThread[]): Program<boolean> {
-  for (const { thread, checksum } of rows) {
-    const row = yield* session.get<{ checksum: string }>(CHECKSUM_OF, thread);
-    if (row?.checksum !== checksum) return false;
-  }
-  return rows.length > 0;
-}
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify; THREAD_MOVED if only a signpost is left */
 export function* threadKey(session: Session, threadId: string): Program<ThreadState | undefined> {
@@ -119,7 +107,7 @@ export function* insertThread(session: Session, row: ThreadFields): Program<Thre
   const values = THREAD_ROWS.values(session.sealing, row, row);
   yield* session.run(THREAD_ROWS.insert, ...values);
   const key = new ThreadState(session.changed, row, session.engine.provisional);
-  session.made(key, { thread: row.thread, checksum: values.at(-1) as string });
+  session.made(key);
   return key;
 }
 

@@ -39,7 +39,7 @@ interface PostgresEngineOptions {
  * answer for is read back.
  */
 const SILENCE_MS = 30_000;
-/** How long a connection of the pool is waited for, however short {@link PostgresEngineOptions.busyTimeoutMs} is. */
+/** How long a connection of the pool is waited for at least, however short the caller's own limit is. */
 const SHORTEST_WAIT_MS = 3_000;
 /** Average pause before the first retry. Each next one is twice as long, up to the longest. */
 const PAUSE_MS = 10;
@@ -116,7 +116,7 @@ export class PostgresEngine implements Engine {
       );
     } catch (error) {
       if (!(error instanceof CommitInDoubt)) throw error;
-      await error.isCommitted?.();
+      await error.isCommitted();
       return this.first(program, isReading);
     }
   }
@@ -128,7 +128,7 @@ export class PostgresEngine implements Engine {
    */
   async connected<T>(work: (connection: Connection, limit: Query) => Promise<T>): Promise<T> {
     return this.#retried(this.#busyTimeoutMs, async (lockMs) => {
-      const connection = await this.#connect();
+      const connection = await this.#connect(lockMs);
       try {
         return await work(connection, lockLimit(lockMs));
       } finally {
@@ -186,8 +186,9 @@ export class PostgresEngine implements Engine {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  readonly #connect = async (): Promise<Connection> =>
-    Connection.from(await this.#pool(), Math.max(this.#busyTimeoutMs, SHORTEST_WAIT_MS), this.#busyTimeoutMs + SILENCE_MS);
+  /** @param freeMs how long the caller would wait for a lock */
+  readonly #connect = async (freeMs: number): Promise<Connection> =>
+    Connection.from(await this.#pool(), Math.max(freeMs, SHORTEST_WAIT_MS), this.#busyTimeoutMs + SILENCE_MS);
 
   async #underway<T>(work: () => Promise<T>): Promise<T> {
     if (!this.#isOpen) throw closedError(this.name);
@@ -223,12 +224,11 @@ export class PostgresEngine implements Engine {
     if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
     if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep, isMute: true });
     try {
-      const result = await this.#transaction(opening, ROLLBACK).run(program);
+      const result = await this.#transaction(lockMs, opening, ROLLBACK, () => this.#isCommitted(number, limits)).run(program);
       this.#committed.push(number);
       return result;
     } catch (error) {
       this.#committed.push(...old);
-      if (error instanceof CommitInDoubt) throw new CommitInDoubt(error.cause, () => this.#isCommitted(number, limits));
       throw error;
     }
   }
@@ -268,17 +268,20 @@ export class PostgresEngine implements Engine {
   }
 
   #read<T>(program: Program<T>, lockMs: number, end = COMMIT): Promise<T> {
-    return this.#transaction([BEGIN_READ, lockLimit(lockMs)], end, true).run(program);
+    return this.#transaction(lockMs, [BEGIN_READ, lockLimit(lockMs)], end).run(program);
   }
 
-  /** @param unchanged ends it if nothing was changed */
-  #transaction(opening: readonly Query[], unchanged: Query, isReading = false): Transaction {
-    return new Transaction(this.#connect, this.#translator, { opening, unchanged, isReading });
+  /**
+   * @param unchanged ends it if nothing was changed
+   * @param isCommitted finds out whether its commit was carried out; undefined if it only reads
+   */
+  #transaction(lockMs: number, opening: readonly Query[], unchanged: Query, isCommitted?: () => Promise<boolean>): Transaction {
+    return new Transaction(() => this.#connect(lockMs), this.#translator, { opening, unchanged, isCommitted });
   }
 
   /**
    * @param busyMs how long it's tried again
-   * @param attempt gets how long it may wait for a lock, in milliseconds
+   * @param attempt gets how long it may wait for a lock, or for a connection of the pool, in milliseconds
    */
   async #retried<T>(busyMs: number, attempt: (lockMs: number) => Promise<T>): Promise<T> {
     let since = uptime();
@@ -294,7 +297,7 @@ export class PostgresEngine implements Engine {
         if (uptime() - since >= busyMs) {
           // A connection that fell silent has used up all the time: this one, or that of the lock's holder.
           const isLocked = sqlState(error) === LOCK_TIMEOUT;
-          const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent()));
+          const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent(busyMs)));
           if (wasSilence && silences < SILENCES_MAX) {
             silences += 1;
             since = uptime();
@@ -315,9 +318,9 @@ export class PostgresEngine implements Engine {
    *
    * @returns whether there were any
    */
-  async #endSilent(): Promise<boolean> {
+  async #endSilent(freeMs: number): Promise<boolean> {
     try {
-      const connection = await this.#connect();
+      const connection = await this.#connect(freeMs);
       const values = [String(this.#busyTimeoutMs + SILENCE_MS), `${this.#schema}.langgraph_commits`];
       const [answer] = await connection.send([{ text: this.#texts.endSilent, values }]);
       connection.release();
@@ -402,6 +405,7 @@ class Transaction {
   readonly #translator: Translator;
   readonly #opening: readonly Query[];
   readonly #unchanged: Query;
+  readonly #isCommitted: (() => Promise<boolean>) | undefined;
   readonly #isReading: boolean;
   /** Statements that wait for one whose answer is needed. */
   #waiting: Statement[] = [];
@@ -415,13 +419,14 @@ class Transaction {
   constructor(
     connect: () => Promise<Connection>,
     translator: Translator,
-    kind: { opening: readonly Query[]; unchanged: Query; isReading: boolean },
+    kind: { opening: readonly Query[]; unchanged: Query; isCommitted: (() => Promise<boolean>) | undefined },
   ) {
     this.#connect = connect;
     this.#translator = translator;
     this.#opening = kind.opening;
     this.#unchanged = kind.unchanged;
-    this.#isReading = kind.isReading;
+    this.#isCommitted = kind.isCommitted;
+    this.#isReading = kind.isCommitted === undefined;
   }
 
   /** @throws {StaleFacts}, {@link CommitInDoubt}, {@link ConnectionLost}, the server's error, or the program's own one */
@@ -501,7 +506,9 @@ class Transaction {
       const isAtCommit = failed === answers.at(-1);
       const isInDoubt = isLost || isLostBehind(failed.error) || (isAtCommit && isDoubtful(failed.error));
       // Nothing is lost of a transaction that has only read.
-      throw isInDoubt && this.#hasChanged ? new CommitInDoubt(failed.error) : meaningOfGuard(failed.error);
+      if (isInDoubt && this.#hasChanged && this.#isCommitted !== undefined)
+        throw new CommitInDoubt(failed.error, this.#isCommitted);
+      throw meaningOfGuard(failed.error);
     }
     const end = answers.at(-1) as Extract<Answer, { command: string }>;
     if (end.command !== "COMMIT") {

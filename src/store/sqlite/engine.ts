@@ -49,9 +49,9 @@ export class SqliteEngine implements Engine {
     return this.#provisional;
   }
 
-  write<T>(program: () => Program<T>, durability: "synced" | "unsynced" = "synced"): Awaitable<T> {
+  write<T>(program: () => Program<T>, durability: "synced" | "unsynced" = "synced", busyMs?: number): Awaitable<T> {
     const work = (): T => this.now(program());
-    return durability === "synced" ? this.#inTransactions.run(work) : this.#inTransactions.runUnsynced(work);
+    return durability === "synced" ? this.#inTransactions.run(work, busyMs) : this.#inTransactions.runUnsynced(work, busyMs);
   }
 
   read<T>(program: () => Program<T>): Awaitable<T> {
@@ -212,8 +212,12 @@ export function sessionOn(db: SqliteDatabase, sealing?: Sealing, isStepped = fal
   return new SqliteSession(engine, sealing, engine, isStepped);
 }
 
-/** Runs a program that reads one state of the file. On a damaged page, COMMIT fails even if nothing was written. */
+/**
+ * Runs a program that reads one state of the file. On a damaged page, COMMIT fails even if nothing was written.
+ * @throws {TurnsError} STORE_BUSY inside a transaction
+ */
 export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): T {
+  refuseInside(session.db, NEEDS_NO_TRANSACTION);
   session.db.exec("BEGIN");
   try {
     return session.now(program());
@@ -254,6 +258,8 @@ export class Commits {
   /** Whether another process had the lock since the queue was last empty. */
   #contended = false;
   #refusal: { error: unknown } | undefined;
+  /** What is left to do before anything else; see {@link beginWith}. */
+  #first: (() => void) | undefined;
 
   /**
    * @param rolledBack called when the writes of transactions may be gone: one failed, its COMMIT included, or begins or ends
@@ -282,29 +288,36 @@ export class Commits {
     this.#waiting = settled;
   }
 
-  /** Runs `work` in one IMMEDIATE transaction. If it throws, all of it is rolled back. */
-  run<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#commit(work)));
+  /** Runs this before anything else. If it throws, what waits for it is refused with its error, and the next one tries again. */
+  beginWith(first: () => void): void {
+    this.#first = first;
+  }
+
+  /**
+   * Runs `work` in one IMMEDIATE transaction. If it throws, all of it is rolled back.
+   * @param busyMs tries no longer than this
+   */
+  run<T>(work: () => T, busyMs?: number): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(() => this.#commit(work)), busyMs);
   }
 
   /**
    * {@link run} without waiting for the disk. A power cut may lose this commit, but none that came after it. For data that is
    * useless after a power cut, such as which runs are running.
    */
-  runUnsynced<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() =>
-      this.#attempt(() => {
-        this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-        // Within a transaction of the user's SQLite doesn't change it, and nothing is committed.
-        if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
-        this.#db.pragma("synchronous = NORMAL");
-        try {
-          return this.#commit(work);
-        } finally {
-          this.#db.pragma("synchronous = FULL");
-        }
-      }),
-    );
+  runUnsynced<T>(work: () => T, busyMs?: number): Awaitable<T> {
+    const attempt = (): T => {
+      this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
+      // Within a transaction of the user's SQLite doesn't change it, and nothing is committed.
+      if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
+      this.#db.pragma("synchronous = NORMAL");
+      try {
+        return this.#commit(work);
+      } finally {
+        this.#db.pragma("synchronous = FULL");
+      }
+    };
+    return this.#inOrder(() => this.#attempt(attempt), busyMs);
   }
 
   /** Runs work that changes the file or moves its log, in its turn and outside of any transaction. */
@@ -344,7 +357,7 @@ export class Commits {
   }
 
   #commit<T>(work: () => T): T {
-    if (this.#db.inTransaction) throw insideAnother(this.#db.name);
+    refuseInside(this.#db);
     this.#file.refuseLost();
     const transaction = (this.#transaction ??= this.#db.transaction((write: () => unknown) => write()));
     const result = this.#whole(() => transaction.immediate(work) as T);
@@ -366,7 +379,7 @@ export class Commits {
     }
   }
 
-  #inOrder<T>(attempt: () => T): Awaitable<T> {
+  #inOrder<T>(attempt: () => T, busyMs = Infinity): Awaitable<T> {
     if (this.#waiting === undefined) {
       try {
         return attempt();
@@ -375,12 +388,12 @@ export class Commits {
         this.#contended = true;
       }
     }
-    return this.#enqueue(attempt);
+    return this.#enqueue(attempt, Math.min(busyMs, this.#busyTimeoutMs));
   }
 
-  #enqueue<T>(attempt: () => T): Promise<T> {
+  #enqueue<T>(attempt: () => T, busyMs: number): Promise<T> {
     const handedIn = uptime();
-    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt, handedIn));
+    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt, handedIn, busyMs));
     const settled: Promise<unknown> = result
       .catch(() => undefined)
       .then(() => {
@@ -392,7 +405,7 @@ export class Commits {
     return result;
   }
 
-  async #retry<T>(attempt: () => T, handedIn: number): Promise<T> {
+  async #retry<T>(attempt: () => T, handedIn: number, busyMs: number): Promise<T> {
     const since = uptime();
     // The owner of a transaction on this handle may be waiting for us: all that wait for its end give up together.
     const waited = (): number => uptime() - (this.#db.open && this.#db.inTransaction ? handedIn : since);
@@ -401,7 +414,7 @@ export class Commits {
       try {
         return attempt();
       } catch (error) {
-        if (!TurnsError.is(error, "STORE_BUSY") || waited() >= this.#busyTimeoutMs) throw error;
+        if (!TurnsError.is(error, "STORE_BUSY") || waited() >= busyMs) throw error;
       }
       this.#contended = true;
       await pause(uptime() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
@@ -412,6 +425,8 @@ export class Commits {
     if (!this.#db.open) throw closed(this.#db.name);
     if (this.#refusal !== undefined) throw this.#refusal.error;
     try {
+      this.#first?.();
+      this.#first = undefined;
       return againIfUnread(work);
     } catch (error) {
       throw translated(error, this.#db.name);
@@ -443,12 +458,20 @@ function closed(file: string): TurnsError {
   });
 }
 
-/** It counts as a lock: it is waited for as long. */
-function insideAnother(file: string): TurnsError {
-  return new TurnsError("STORE_BUSY", {
+const WOULD_SAVE = "Nothing was saved: the saver doesn't save inside a transaction that may be rolled back.";
+
+/** For work that SQLite itself doesn't do inside a transaction. */
+export const NEEDS_NO_TRANSACTION = "Nothing was changed: this works only outside of a transaction.";
+
+/**
+ * A transaction of the user's counts as a lock: it is waited for as long.
+ * @throws {TurnsError} STORE_BUSY if one is open on the connection
+ */
+export function refuseInside({ inTransaction, name: file }: SqliteDatabase, reason = WOULD_SAVE): void {
+  if (!inTransaction) return;
+  throw new TurnsError("STORE_BUSY", {
     problem: `The connection to database ${file} stayed inside a transaction of your own for longer than busyTimeoutMs.`,
-    remedy:
-      "Nothing was saved: the saver doesn't save inside a transaction that may be rolled back. End yours with COMMIT or ROLLBACK before you wait for a run, or give the saver a connection of its own: TurnSaver.fromPath(path).",
+    remedy: `${reason} End yours with COMMIT or ROLLBACK before you wait for a run, or give the saver a connection of its own: TurnSaver.fromPath(path).`,
     data: { file },
   });
 }

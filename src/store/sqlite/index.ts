@@ -49,7 +49,8 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
   const session = new SqliteSession(engine, undefined, wrapper?.engine(engine));
   try {
     const opening = unlockDatabase(session, options.encryption);
-    if (opening !== undefined) commits.holdUntil(opening);
+    // A lock, or a transaction of the user's, may be in the way of a new file's secret. So it's stored in its turn, like a save.
+    if (opening !== undefined) commits.holdUntil(opening.then((unlock) => commits.beginWith(unlock)));
   } catch (error) {
     if (typeof source === "string") db.close();
     throw error;

@@ -13,7 +13,8 @@ const TABLES = {
 const OF_CHECKPOINT = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
 const WRITE = "task_id AS taskId, idx, channel, type, value";
 const HAS = "SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1";
-const NEXT_THREAD = "SELECT min(thread_id) AS id FROM checkpoints WHERE thread_id > ?";
+const FIRST_THREAD = "SELECT min(thread_id) AS id FROM checkpoints";
+const NEXT_THREAD = `${FIRST_THREAD} WHERE thread_id > ?`;
 const KEYS = `SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM checkpoints
   WHERE thread_id = ? AND (checkpoint_id, checkpoint_ns) > (?, ?) ORDER BY checkpoint_id, checkpoint_ns LIMIT ?`;
 const ROW = `SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId, parent_checkpoint_id AS parentId, type, checkpoint, metadata
@@ -47,6 +48,10 @@ export function openOfficialFile(file: string): OfficialSource {
   }
 }
 
+interface FoundId {
+  id: string | null;
+}
+
 function sourceOn(db: SqliteDatabase, file: string): OfficialSource {
   const statements = new Map<string, SqliteStatement>();
   const all = <T>(sql: string, ...parameters: unknown[]): T[] => {
@@ -61,7 +66,11 @@ function sourceOn(db: SqliteDatabase, file: string): OfficialSource {
   return {
     file,
     has: (threadId) => all(HAS, threadId).length > 0,
-    nextThread: (after) => all<{ id: string | null }>(NEXT_THREAD, after ?? "")[0]?.id ?? undefined,
+    nextThread: (after) => {
+      // An id may be empty in a file, though not every version of the official saver takes that.
+      const [row] = after === undefined ? all<FoundId>(FIRST_THREAD) : all<FoundId>(NEXT_THREAD, after);
+      return row?.id ?? undefined;
+    },
     keys: (threadId, after, limit) => all<OfficialKey>(KEYS, threadId, after?.checkpointId ?? "", after?.ns ?? "", limit),
     row: (threadId, { ns, checkpointId }) => {
       const [row] = all<Omit<OfficialRow, "writes">>(ROW, threadId, ns, checkpointId);

@@ -1,15 +1,15 @@
 import { type EncryptionOption, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
 import { waitingForOthers } from "./connection";
-import type { SqliteSession } from "./engine";
+import { refuseInside, type SqliteSession } from "./engine";
 import { foundKeys, storeSecret, wrappedKeys } from "../ops/keys";
 
 /**
- * Determines the keys with which a database is read and written, and gives the session its sealing. That happens at once, or when
- * the promise resolves if the keys come from an asynchronous provider.
+ * Determines the keys with which a database is read and written, and gives the session its sealing. That happens at once. If the keys
+ * come from an asynchronous provider, it's left to what the promise resolves to.
  *
- * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with the same
+ * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with what `resolveKeys` throws
  */
-export function unlockDatabase(session: SqliteSession, option: EncryptionOption | undefined): Promise<void> | undefined {
+export function unlockDatabase(session: SqliteSession, option: EncryptionOption | undefined): Promise<() => void> | undefined {
   const file = session.db.name;
   const found = waitingForOthers(file, () => session.now(wrappedKeys(session)));
   if (option === undefined) {
@@ -17,11 +17,8 @@ export function unlockDatabase(session: SqliteSession, option: EncryptionOption 
     return undefined;
   }
   const keys = resolveKeys(option, sealedKeyIds(found));
-  const finish = (resolved: ResolvedKeys): void => {
-    if (session.db.open) waitingForOthers(file, () => unlockWith(session, resolved));
-  };
-  if (keys instanceof Promise) return keys.then(finish);
-  finish(keys);
+  if (keys instanceof Promise) return keys.then((resolved) => () => unlockWith(session, resolved));
+  waitingForOthers(file, () => unlockWith(session, keys));
   return undefined;
 }
 
@@ -29,6 +26,8 @@ export function unlockDatabase(session: SqliteSession, option: EncryptionOption 
 function unlockWith(session: SqliteSession, keys: ResolvedKeys): void {
   const known = session.db.transaction(() => unlock(keys, session.now(foundKeys(session))))() as ReturnType<typeof unlock>;
   if (known.toStore === undefined || session.db.readonly) return session.unlock(known.sealing);
+  // Rolled back, the secret would be gone, and everything sealed with it unreadable.
+  refuseInside(session.db);
   session.db
     .transaction(() => {
       const { sealing, toStore } = unlock(keys, session.now(foundKeys(session)));

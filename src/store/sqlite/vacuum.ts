@@ -1,5 +1,6 @@
 import type { FileSpace } from "../store";
 import type { SqliteDatabase } from "./driver";
+import { NEEDS_NO_TRANSACTION, refuseInside } from "./engine";
 import { sizeOf } from "./opened-file";
 
 const INCREMENTAL = 2;
@@ -30,13 +31,16 @@ export function giveBackPages(db: SqliteDatabase, pages: number): void {
  * Moves the log into the file. It doesn't wait for readers and writers; the rest follows with the next checkpoint.
  *
  * @param truncate empties the log as well
+ * @throws {TurnsError} STORE_BUSY if it's to empty the log inside a transaction of the user's
  */
 export function checkpointLog(db: SqliteDatabase, truncate: boolean): void {
+  if (truncate) refuseInside(db, NEEDS_NO_TRANSACTION);
   if (!db.inTransaction && !db.readonly) db.pragma(`wal_checkpoint(${truncate ? "TRUNCATE" : "PASSIVE"})`);
 }
 
 /** Rewrites the whole file, so that it can give pages back from then on. Needs as much free disk space as the file has data. */
 export function vacuumFully(db: SqliteDatabase): void {
+  refuseInside(db, NEEDS_NO_TRANSACTION);
   db.pragma("auto_vacuum = INCREMENTAL");
   db.exec("VACUUM");
   checkpointLog(db, true);

@@ -90,7 +90,7 @@ async function salvageInto(
   const copied = await copyRows(pages, tables, session, gaps);
   if ([...copied.rows.values()].every((count) => count === 0) && !pages.hasHeader) throw notOurs(source, pages);
   if (options.encryption !== undefined && session.now(session.get(WRAPPED)) === undefined) throw keysLost(source);
-  await unlockDatabase(session, options.encryption);
+  (await unlockDatabase(session, options.encryption))?.();
   // Rows that were being removed stay removed.
   const isAlive = (): boolean => false;
   while (inOne(session, removeLeftovers(session, isAlive))) await othersFirst();
