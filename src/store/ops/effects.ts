@@ -17,7 +17,7 @@ import {
   rootTaskName,
 } from "./effect-orphans";
 import { unfinishedRewind } from "./rewind-records";
-import { checkLease, claimTask, enterThread, threadIdOf, threadKey } from "./thread-rows";
+import { checkLease, claimTask, enterThread, rowsOf, threadIdOf, threadKey } from "./thread-rows";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import type { ThreadState } from "../thread-state";
 import { storeChunks } from "./values";
@@ -331,11 +331,9 @@ export function* listEffects(
   session: Session,
   query: { threadId: string; afterSeq?: number; limit?: number },
 ): Program<EffectRow[]> {
-  const key = yield* threadKey(session, query.threadId);
-  if (key === undefined) return [];
-  return (yield* session.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? Number.MAX_SAFE_INTEGER)).map(
-    (row) => toEffect(session, key.threadId, row),
-  );
+  const { threadId, afterSeq = 0, limit = Number.MAX_SAFE_INTEGER } = query;
+  const rows = yield* rowsOf<RawEffect>(session, threadId, OF_THREAD, afterSeq, limit);
+  return rows.map((row) => toEffect(session, threadId, row));
 }
 
 export function* effectsBehind(session: Session, threadId: string, seq: number): Program<EffectRow[]> {

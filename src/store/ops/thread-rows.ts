@@ -1,6 +1,6 @@
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
-import type { Program } from "../program";
+import { type Bound, type Program, question, type Statement } from "../program";
 import { corrupted, leaseLost, runOver, threadMoved } from "../refusals";
 import { changedTurn, type RawTurn, RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, toTurn, TURN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
@@ -72,6 +72,41 @@ export function* threadOrSignpost(session: Session, threadId: string): Program<T
   const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row), session.engine.provisional);
   session.rememberRead(key);
   return key;
+}
+
+/**
+ * A program about a thread, with the questions that it asks whatever the answers are. If the thread's number is remembered, they are asked
+ * together with its row.
+ *
+ * @returns undefined if there is no such thread
+ * @throws as {@link threadKey}
+ */
+export function* aboutThread<T>(
+  session: Session,
+  threadId: string,
+  questions: (thread: number) => readonly Statement[],
+  work: (key: ThreadState) => Program<T>,
+): Program<T | undefined> {
+  const about = function* (): Program<T | undefined> {
+    const key = yield* threadKey(session, threadId);
+    return key && (yield* session.expecting(questions(key.thread), work(key)));
+  };
+  const number = session.numberOf(threadId);
+  // A thread that is known is guarded, which comes before the questions too.
+  if (number === undefined || session.threads.has(threadId)) return yield* about();
+  const row = question("all", session.locking(OF_ID), threadId, tagOf(session, threadId));
+  return yield* session.expecting([row, ...questions(number)], about());
+}
+
+/** Rows of a thread; none, if there is no such thread. @param text binds the thread's number first @throws as {@link threadKey} */
+export function* rowsOf<T>(session: Session, threadId: string, text: string, ...values: Bound[]): Program<T[]> {
+  const found = yield* aboutThread(
+    session,
+    threadId,
+    (thread) => [question("all", text, thread, ...values)],
+    ({ thread }) => session.all<T>(text, thread, ...values),
+  );
+  return found ?? [];
 }
 
 /** The numbers of the thread's rows, damaged or not: for removing the thread, or for finding out what is wrong. */
@@ -437,6 +472,11 @@ export function* currentTask(session: Session, key: ThreadState): Program<TaskRo
   return row && toTask(session, key.threadId, row);
 }
 
+/** What {@link lastRunTask} asks. */
+export function lastRunTaskQuestion(thread: number): Statement {
+  return question("all", SINCE_LAST_RUN, thread);
+}
+
 /** The newest interval in which something ran. */
 export function* lastRunTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
   const [first] = (yield* session.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(session, key.threadId, row));
@@ -444,8 +484,7 @@ export function* lastRunTask(session: Session, key: ThreadState): Program<TaskRo
 }
 
 export function* listTasks(session: Session, threadId: string): Program<TaskRow[]> {
-  const key = yield* threadKey(session, threadId);
-  return key === undefined ? [] : yield* tasksOf(session, key);
+  return (yield* rowsOf<RawTask>(session, threadId, ALL)).map((row) => toTask(session, threadId, row));
 }
 
 export function* tasksOf(session: Session, { thread, threadId }: ThreadState): Program<TaskRow[]> {
