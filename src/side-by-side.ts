@@ -1,7 +1,7 @@
 /**
  * Starts reads that need nothing of each other at once. A database on the network is then asked all of them together.
  *
- * @throws the error of the first of them, in their order, when all have ended
+ * @throws the error of the first of them, in their order, when all have finished
  */
 export async function sideBySide<T extends readonly unknown[]>(
   ...reads: { readonly [K in keyof T]: () => T[K] | Promise<T[K]> }

@@ -228,6 +228,12 @@ export class Session {
     return answers;
   }
 
+  /** {@link together} for statements that change rows, in their order. @returns how many rows each has changed */
+  *changesTogether(changes: readonly Statement[]): Program<number[]> {
+    this.#expected = undefined;
+    return (yield* this.together(changes)) as number[];
+  }
+
   /**
    * Runs a program that asks these questions in any order, repeatedly or not at all. Each is asked once, and a database on the
    * network is asked all of them at once. The answers hold until the program changes something. Within the program, more questions can be
@@ -261,8 +267,12 @@ export class Session {
   }
 
   /** Programs that need nothing of each other. Their statements are sent {@link together} as far as possible. */
-  *sideBySide<T>(programs: readonly Program<T>[]): Program<T[]> {
-    const results: T[] = [];
+  *sideBySide<T extends readonly unknown[]>(programs: { readonly [K in keyof T]: Program<T[K]> }): Program<T> {
+    return (yield* this.#sideBySide(programs)) as unknown as T;
+  }
+
+  *#sideBySide(programs: readonly Program<unknown>[]): Program<unknown[]> {
+    const results: unknown[] = [];
     if (this.engine.sendsTogether !== true) {
       for (const program of programs) results.push(yield* program);
       return results;

@@ -48,14 +48,19 @@ export function* miscounted(
 
 /** What {@link miscounted} asks. */
 function countQuestions({ thread, threadId }: Numbered): Statement[] {
-  return [question("one", ON_RECORD, thread), question("one", COUNTED, thread, threadId)];
+  return [question("one", ON_RECORD, thread), countedQuestion({ thread, threadId })];
+}
+
+/** What {@link recount} asks. */
+export function countedQuestion({ thread, threadId }: Numbered): Statement {
+  return question("one", COUNTED, thread, threadId);
 }
 
 /**
  * A program about a thread that may have to be resumed after a crash. A lost row leaves nothing behind that would fail verification,
  * so the rows are counted first. Whether an index agrees with its table is checked by `verify()`.
  *
- * @param questions what the program asks whatever the answers are
+ * @param questions what the program asks in any case
  * @returns undefined if there is no such thread
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */

@@ -75,7 +75,7 @@ export function* threadOrSignpost(session: Session, threadId: string): Program<T
 }
 
 /**
- * A program about a thread, with the questions that it asks whatever the answers are. If the thread's number is remembered, they are asked
+ * A program about a thread, with the questions that it asks in any case. If the thread's number is remembered, they are asked
  * together with its row.
  *
  * @returns undefined if there is no such thread
@@ -393,6 +393,17 @@ export function* checkLease(session: Session, lease: Lease | undefined): Program
   throw leaseLost(lease, (yield* listRuns(session, lease.threadId))[0]);
 }
 
+/** What {@link checkLease} asks the first time. */
+export function leaseQuestion(session: Session, { runId, threadId }: Lease): Statement {
+  return question("one", session.sharing(HOLDS), runId, threadId);
+}
+
+/** What {@link listRuns} asks. */
+export function runQuestions(session: Session, threadId: string): Statement[] {
+  const { clock } = session.engine.dialect;
+  return [question("all", RUNS_OF, threadId), ...(clock === undefined ? [] : [question("one", clock)])];
+}
+
 export function* listRuns(session: Session, threadId: string): Program<RunRow[]> {
   return yield* toRuns(session, yield* session.all<RawRun>(RUNS_OF, threadId));
 }
@@ -481,6 +492,11 @@ export function lastRunTaskQuestion(thread: number): Statement {
 export function* lastRunTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
   const [first] = (yield* session.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(session, key.threadId, row));
   return first?.kind === "run" ? first : undefined;
+}
+
+/** What {@link listTasks} asks. */
+export function tasksQuestion(thread: number): Statement {
+  return question("all", ALL, thread);
 }
 
 export function* listTasks(session: Session, threadId: string): Program<TaskRow[]> {
