@@ -77,7 +77,7 @@ test.each(["the server", "PgBouncer"])(
   300_000,
 );
 
-test("S9.2 reading a page, a checkpoint or a state costs few round trips", async () => {
+test("S9.2 reading a page, a checkpoint, a state or a status costs few round trips", async () => {
   const proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
   const options = { schema: schemaAt("round trips of reads"), logger: quiet };
   const config = { configurable: { thread_id: "t" } };
@@ -106,13 +106,71 @@ test("S9.2 reading a page, a checkpoint or a state costs few round trips", async
       history: await trips(async (_, again) => expect(await all(again.getStateHistory(config, { limit: 20 }))).toHaveLength(20)),
       status: await trips(async (_, again) => new GraphRunner(again).status("t")),
     };
-    const most = { getTuple: 3, getState: 3, list: 6, history: 6 };
+    const most = { getTuple: 3, getState: 3, list: 6, history: 6, status: 8 };
     const exceeded = Object.entries(most).filter(([call, limit]) => found[call as keyof typeof found] > limit);
     expect({ found, exceeded }).toEqual({ found, exceeded: [] });
   } finally {
     await proxy.close();
   }
 }, 300_000);
+
+describe("what is done to a whole thread", () => {
+  const UNDOS = 9;
+  const options = { schema: schemaAt("round trips of threads"), logger: quiet };
+  const undoable = defineEffect("trips, undone", { run: (name: string) => name, undo: () => undefined });
+  let proxy: PostgresProxy;
+  beforeAll(async () => {
+    proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
+  });
+  afterAll(() => proxy.close());
+
+  /** The round trips of a process that has read nothing of the thread yet. */
+  async function trips(work: (saver: PostgresTurnSaver) => Promise<unknown>): Promise<number> {
+    const saver = PostgresTurnSaver.fromConnString(proxy.url, options);
+    await saver.getTuple({ configurable: { thread_id: "none" } });
+    proxy.delay = { toServer: 3, toClient: 3 };
+    await quietProxy(proxy);
+    await work(saver);
+    await quietTail(proxy);
+    proxy.delay = { toServer: 0, toClient: 0 };
+    await saver.close();
+    return proxy.roundTrips;
+  }
+
+  async function threeRuns(threadId: string): Promise<void> {
+    const saver = PostgresTurnSaver.fromConnString(proxy.url, options);
+    const graph = attached(saver, (name) => Number(name.slice("step ".length)) < UNDOS && undoable(name));
+    for (const task_id of ["one", "two", "three"])
+      await graph.invoke({ log: ["in"] }, { configurable: { thread_id: threadId, task_id }, recursionLimit: 50 });
+    await saver.close();
+  }
+
+  test("S9.2 S3.5 a rewind over nine effects costs three round trips for each undo, and at most 24 more", async () => {
+    await threeRuns("rewound");
+    const counted = await trips(async (saver) => {
+      const { effects, removed } = await saver.rewind({ threadId: "rewound", toTask: "two" }, [undoable]);
+      expect(effects.undone).toHaveLength(UNDOS);
+      expect(removed).toMatchObject({ effects: UNDOS, tasks: 1 });
+    });
+    expect(counted).toBeLessThanOrEqual(3 * UNDOS + 24);
+    await trips(async (saver) => {
+      const [rewind] = await saver.rewinds.list("rewound");
+      expect(await saver.rewinds.takeBack(rewind!.id, { despiteUndone: true })).toMatchObject({ effects: UNDOS, tasks: 1 });
+      expect(await saver.verify()).toMatchObject({ ok: true });
+    });
+  });
+
+  test("S9.2 S8.7 a prune of a thread costs at most 22 round trips", async () => {
+    await threeRuns("pruned");
+    const counted = await trips(async (saver) => {
+      const pruned = await saver.prune({ threadId: "pruned", keepTasks: 1 });
+      expect(pruned).toMatchObject({ done: true, threads: 1 });
+      expect(pruned.checkpoints).toBeGreaterThan(STEPS);
+    });
+    expect(counted).toBeLessThanOrEqual(22);
+    await trips(async (saver) => expect(await saver.verify()).toMatchObject({ ok: true }));
+  });
+});
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];

@@ -1,4 +1,13 @@
-import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
+import {
+  Annotation,
+  Command,
+  type CompiledStateGraph,
+  entrypoint,
+  interrupt,
+  START,
+  StateGraph,
+  task,
+} from "@langchain/langgraph";
 import { GraphRunner } from "langgraph-checkpoint-turns";
 import { pairs } from "../support/lane";
 import { openSaver } from "../support/open-saver";
@@ -14,6 +23,8 @@ const State = Annotation.Root({
 });
 const retryPolicy = { maxAttempts: 4, initialInterval: 1, jitter: false, logWarning: false };
 const QUESTIONS = ["read?", "wire?", "publish?"];
+
+type StateGraphLike = CompiledStateGraph<typeof State.State, typeof State.Update, string>;
 
 interface Shape {
   depth: 1 | 2;
@@ -39,7 +50,7 @@ function graphOf(saver: ReturnType<typeof openSaver>, { depth, how, fails }: Sha
   const called = async () => ({ log: (await inner.invoke({ log: [] })).log });
   if (how === "a task") {
     const work = task({ name: "work", retry: retryPolicy }, called);
-    return entrypoint({ name: "root", checkpointer: saver as never }, async () => ({ log: await work() }));
+    return entrypoint({ name: "root", checkpointer: saver }, async (_: { log: string[] }) => work());
   }
   return new StateGraph(State)
     .addNode("n", how === "called" ? called : inner, { retryPolicy })
@@ -47,11 +58,6 @@ function graphOf(saver: ReturnType<typeof openSaver>, { depth, how, fails }: Sha
     .compile({ checkpointer: saver });
 }
 
-const typical = () =>
-  new StateGraph(State)
-    .addNode("n", () => ({}))
-    .addEdge(START, "n")
-    .compile();
 const shapes = ([1, 2] as const).flatMap((depth) =>
   (["a node", "called", "a task"] as const).flatMap((how) =>
     [[1], [2], [1, 1], [1, 2], [0, 1], [2, 2, 2]].map((fails): Shape => ({ depth, how, fails })),
@@ -63,7 +69,7 @@ test.each(pairs(["sync", "async", "exit"] as const, shapes).map(([durability, sh
   async ({ durability, shape }) => {
     const saver = openSaver(":memory:", { logger: quiet });
     for (const isPlain of [false, true]) {
-      const runner = new GraphRunner(graphOf(saver, shape) as ReturnType<typeof typical>);
+      const runner = new GraphRunner(graphOf(saver, shape) as StateGraphLike);
       const threadId = `plain ${isPlain}`;
       const how = { threadId, durability };
       await runner.invoke({ log: [] }, how);

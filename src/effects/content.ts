@@ -75,7 +75,8 @@ export class EffectContent {
 
   async #read({ threadId }: EffectRow, text: string | undefined): Promise<unknown> {
     if (text === undefined) return undefined;
-    const chunks = await this.store.readChunks(threadId, chunkAddresses(text));
+    const addresses = chunkAddresses(text);
+    const chunks = addresses.length === 0 ? new Map<string, string>() : await this.store.readChunks(threadId, addresses);
     const value = this.values.decoded(threadId, text, { generation: "", chunks });
     if (typeof value !== "object" || value === null) return value;
     for (const part of ["result", "error"]) {

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { TurnsError } from "../errors";
 import { checkedOptions, idSchema, signalSchema } from "../options";
 import { refuseWhileRunning } from "../rewind/plan";
+import { sideBySide } from "../side-by-side";
 import type { PruneCounts, RunRow, Store } from "../store/store";
 import { unfinishedRewind, unknownThread } from "../store/refusals";
 import { addCounts, NOTHING, pruneThread } from "./prune-thread";
@@ -110,8 +111,11 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
   const checked = checkedPrune(request);
   const tally: Tally = { ...NOTHING, threads: 0, deletedThreads: [], inDoubt: [], failed: [], done: true };
   const { threadId: only } = checked;
-  if (only !== undefined && (await parts.store.getThread(only)) === undefined) throw unknownThread(only);
-  const before = checked.dryRun ? 0 : await sizeNow(parts.store);
+  const [found, before] = await sideBySide(
+    () => (only === undefined ? undefined : parts.store.getThread(only)),
+    () => (checked.dryRun ? 0 : sizeNow(parts.store)),
+  );
+  if (only !== undefined && found === undefined) throw unknownThread(only);
   for await (const threadId of threadsOf(parts.store, checked)) {
     if (checked.signal?.aborted === true) tally.done = false;
     if (!tally.done) break;

@@ -2,6 +2,7 @@ import type { EffectContent } from "../effects/content";
 import { toPublicEffect } from "../effects/types";
 import type { EffectEvent, SaverEmitter } from "../events";
 import { failpoint, type FailpointDetails } from "../failpoints";
+import { sideBySide } from "../side-by-side";
 import type { EffectRow } from "../store/effects";
 import type { Lease, Store, UndoOutcome } from "../store/store";
 import type { UndoCall } from "../effects/define";
@@ -74,9 +75,13 @@ async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promis
 }
 
 async function callFor({ content }: CompensationParts, row: EffectRow, { whenInDoubt }: KnownUndo): Promise<UndoCall> {
-  const outcome = (await content.outcomeOf(row)) as { result?: unknown; unsaved?: unknown } | undefined;
+  const [found, input] = await sideBySide(
+    () => content.outcomeOf(row),
+    () => content.inputOf(row),
+  );
+  const outcome = found as { result?: unknown; unsaved?: unknown } | undefined;
   const inDoubt = row.status === "intent";
-  const call = { key: row.key, input: await content.inputOf(row), inDoubt, effect: toPublicEffect(row) };
+  const call = { key: row.key, input, inDoubt, effect: toPublicEffect(row) };
   if (inDoubt || typeof outcome?.unsaved !== "string" || whenInDoubt)
     return { ...call, result: inDoubt ? undefined : outcome?.result };
   // Its type says that there is a result. An undo that needs none, because the key is enough for it, works without.
@@ -105,7 +110,7 @@ async function mark(
 ): Promise<void> {
   let marked: EffectRow | undefined;
   try {
-    marked = await store.settleUndo(row.id, { ...outcome, at: now() }, guard);
+    marked = await store.settleUndo(row.id, { ...outcome, at: now(), threadId: row.threadId }, guard);
   } catch (cause) {
     if (!ran || outcome.status !== "done") throw cause;
     throw undoNotRecorded(row, cause);

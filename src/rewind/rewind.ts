@@ -1,5 +1,6 @@
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
+import { sideBySide } from "../side-by-side";
 import type { EffectRow } from "../store/effects";
 import { taskSpans } from "../store/ownership";
 import { leaseLost, prunedBehind, unfinishedRewind, unknownThread } from "../store/refusals";
@@ -154,20 +155,23 @@ export async function compensationReport(
   const { threadId, toTask } = checkedOptions(reportSchema, request);
   const known = checkedUndos(undos);
   const plan = await planned(store, { threadId, plan: (intervals) => planRewind({ threadId, toTask }, intervals) });
-  await refuseBehindPruned(store, threadId, plan);
+  await refuseBehindPruned(store, threadId, plan, await store.prunedSeq(threadId));
   return { threadId, toTask, ...coverageOf(await effectsBehind(parts, { threadId, dryRun: true, known }, plan)) };
 }
 
 async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
   const { store } = parts;
   const { threadId, dryRun } = aim;
-  const plan = await planned(store, aim);
-  const alive = (await store.listRuns(threadId)).filter((run) => parts.isAlive(run));
-  if (!aim.within) refuseWhileRunning(threadId, alive);
-  const unfinished = await store.unfinishedRewind(threadId);
+  const [plan, runs, unfinished, prunedSeq] = await sideBySide(
+    () => planned(store, aim),
+    () => store.listRuns(threadId),
+    () => store.unfinishedRewind(threadId),
+    () => store.prunedSeq(threadId),
+  );
+  if (!aim.within) refuseWhileRunning(threadId, runs.filter(parts.isAlive));
   refuseOther(unfinished, plan, aim);
   if (plan.targetSeq === Infinity) return reportOf(aim, plan, undefined, NOTHING, []);
-  await refuseBehindPruned(store, threadId, plan);
+  await refuseBehindPruned(store, threadId, plan, prunedSeq);
   const effects = await effectsBehind(parts, aim, plan);
   refuseGaps(threadId, effects, aim.allowUncompensated);
   if (dryRun) return reportOf(aim, plan, undefined, await store.countBehind(threadId, plan.targetSeq), effects);
@@ -181,9 +185,11 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
   const { threadId } = aim;
   const hold = await parts.hold(threadId, aim.within);
   try {
-    const plan = await planned(store, aim);
+    const [plan, unfinished] = await sideBySide(
+      () => planned(store, aim),
+      () => store.unfinishedRewind(threadId),
+    );
     const effects = await effectsBehind(parts, aim, plan);
-    const unfinished = await store.unfinishedRewind(threadId);
     refuseOther(unfinished, plan, aim);
     refuseGaps(threadId, effects, aim.allowUncompensated);
     let begun = unfinished;
@@ -247,8 +253,12 @@ async function refuseUnknown(store: RewindParts["store"], threadId: string): Pro
 }
 
 /** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
-async function refuseBehindPruned(store: RewindParts["store"], threadId: string, plan: RewindPlan): Promise<void> {
-  const prunedSeq = await store.prunedSeq(threadId);
+async function refuseBehindPruned(
+  store: RewindParts["store"],
+  threadId: string,
+  plan: RewindPlan,
+  prunedSeq: number | undefined,
+): Promise<void> {
   if (prunedSeq === undefined || prunedSeq <= plan.targetSeq) return;
   const next = taskSpans(await store.listTasks(threadId)).find(({ endSeq }) => endSeq >= prunedSeq);
   throw prunedBehind(threadId, plan.toTask, next && { taskId: next.taskId, isNewest: next.endSeq === Infinity });

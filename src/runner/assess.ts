@@ -1,7 +1,9 @@
+import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { internalsOf } from "../internals";
 import { describe, TurnsError } from "../errors";
 import { accepting, compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
 import type { TurnSaver } from "../saver";
+import { attempted, sideBySide } from "../side-by-side";
 import type { LastRun } from "../store/store";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
@@ -52,26 +54,30 @@ export interface AssessParts {
 /**
  * Examines a thread as a resume does (S3.2, S4.2, S4.3): is there anything to resume, can it be read, does it belong to this
  * graph, did the graph change. It changes nothing and throws only what the database throws.
+ *
+ * @param last the run, if somebody else asks for it too
  */
 export async function assess(
   { saver, graph, graphId, accept, isAcceptOfCall }: AssessParts,
   threadId: string,
+  last: Promise<LastRun | undefined> = lastRunOf(saver, threadId),
 ): Promise<Assessment> {
-  const run = await lastRunOf(saver, threadId);
-  const nodes = await runNodesOf(saver, threadId, run);
+  const [run, head] = await sideBySide(
+    () => last,
+    () => attempted(() => saver.getTuple({ configurable: { thread_id: threadId } })),
+  );
+  const from = run?.damage === undefined ? dueFrom(threadId, head) : { obstacle: run.damage };
+  const { tuple } = from;
+  const [nodes, rest] = await sideBySide(
+    () => runNodesOf(saver, threadId, run),
+    () => attempted(() => (tuple === undefined ? undefined : unfinishedOf(saver, graph, threadId, tuple))),
+  );
   const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [], accepted: [] };
-  if (run?.damage !== undefined) return { ...none, obstacle: run.damage };
-  let due: string[];
-  try {
-    const head = await saver.getTuple({ configurable: { thread_id: threadId } });
-    if (head === undefined)
-      return { ...none, obstacle: isLost(nodes.inFlight) ? runLost(threadId, run) : nothingToResume(threadId) };
-    if (head.checkpoint.v > NEWEST_FORMAT) return { ...none, obstacle: newerFormat(threadId, head.checkpoint.v) };
-    due = plannedTasks("", head.checkpoint, head.metadata ?? { source: "loop", step: 0, parents: {} }).map(({ name }) => name);
-  } catch (error) {
-    if (!isUnreadable(error)) throw error;
-    return { ...none, obstacle: error };
+  if (from.tuple === undefined) {
+    const { obstacle = isLost(nodes.inFlight) ? runLost(threadId, run) : nothingToResume(threadId) } = from;
+    return { ...none, obstacle };
   }
+  const { due } = from;
   // A run without a graph id has the thread's id.
   const recorded = run?.graphId === threadId ? undefined : run?.graphId;
   if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
@@ -88,8 +94,7 @@ export async function assess(
   const open = difference && accepting(difference, accept);
   const drift = [...(open?.drifted === true ? differenceInWords(open) : []), ...gone];
   // LangGraph takes due work in removed nodes for finished.
-  const unfinished =
-    gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
+  const unfinished = gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : rest();
   // What is finished is an earlier run.
   if (unfinished === undefined && isLost(nodes.inFlight))
     return { ...none, nodes: { ...nodes, completed: [] }, obstacle: runLost(threadId, run) };
@@ -103,6 +108,23 @@ export async function assess(
   const accepted =
     isOver || difference === undefined || difference.changed.length === open?.changed.length ? [] : differenceInWords(difference);
   return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, accepted, obstacle };
+}
+
+/** The newest checkpoint, with the nodes that are due from it, or why it can't be continued. Both are undefined if there is none. */
+function dueFrom(
+  threadId: string,
+  head: () => CheckpointTuple | undefined,
+): { tuple: CheckpointTuple; due: string[]; obstacle?: undefined } | { tuple?: undefined; obstacle: TurnsError | undefined } {
+  try {
+    const tuple = head();
+    if (tuple === undefined) return { obstacle: undefined };
+    const { checkpoint, metadata = { source: "loop", step: 0, parents: {} } as const } = tuple;
+    if (checkpoint.v > NEWEST_FORMAT) return { obstacle: newerFormat(threadId, checkpoint.v) };
+    return { tuple, due: plannedTasks("", checkpoint, metadata).map(({ name }) => name) };
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return { obstacle: error };
+  }
 }
 
 /** The nodes that the run had and the graph no longer has. */

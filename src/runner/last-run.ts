@@ -134,10 +134,17 @@ interface Interrupt {
 /**
  * `next` alone isn't enough. It is empty after a crash between a step's writes and its checkpoint, and while a resume value is
  * pending (internals, F4). Writes that no checkpoint contains yet are unfinished work too.
+ *
+ * @param newest the checkpoint, if it was read
  */
-export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId: string): Promise<Unfinished | undefined> {
+export async function unfinishedOf(
+  saver: TurnSaver,
+  graph: PregelLike,
+  threadId: string,
+  newest?: CheckpointTuple,
+): Promise<Unfinished | undefined> {
   const config = { configurable: { thread_id: threadId } };
-  const head = await saver.getTuple(config);
+  const head = newest ?? (await saver.getTuple(config));
   if (head === undefined) return undefined;
   const state = await (graph as unknown as GraphWithState).getState(config);
   const pending = head.pendingWrites ?? [];

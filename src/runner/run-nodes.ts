@@ -1,6 +1,7 @@
 import { nodePathOf } from "../guards/graph-document";
 import type { Validation } from "../guards/gates";
 import type { TurnSaver } from "../saver";
+import { sideBySide } from "../side-by-side";
 import type { LastRun, TokenCounts, TurnStatus } from "../store/store";
 import type { Turn } from "../turns/turn";
 
@@ -46,24 +47,31 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRu
   const nodes: RunNodes = { completed: [], failed: [], inFlight: [], waiting: [], waitingTurns: [], tokens };
   if (run === undefined) return nodes;
   const latest = new Map<string, Turn>();
-  for (const turn of await turnsOf(saver, threadId, run)) {
+  const [turns, inFlight] = await sideBySide(
+    () => turnsOf(saver, threadId, run),
+    () => saver.turns.inFlight(threadId),
+  );
+  for (const turn of turns) {
     latest.set(turn.nodeTaskId, turn);
     // An Action repeats the tokens of its Thought.
     if (turn.turnType === "Action") continue;
     for (const kind of Object.keys(tokens) as (keyof TokenCounts)[]) tokens[kind] += turn.tokens[kind];
   }
-  for (const turn of await saver.turns.inFlight(threadId)) {
+  for (const turn of inFlight) {
     nodes.inFlight.push(outcomeOf(turn));
     latest.delete(turn.nodeTaskId);
   }
+  const failed: Turn[] = [];
   for (const turn of latest.values()) {
     if (turn.turnType === "Thought") continue;
     if (turn.durable && (turn.status === "ok" || turn.status === "handoff")) nodes.completed.push(outcomeOf(turn));
     else if (turn.status === "interrupted") {
       nodes.waiting.push(outcomeOf(turn));
       nodes.waitingTurns.push(turn);
-    } else if (turn.status === "error") nodes.failed.push({ ...outcomeOf(turn), error: await inspectableError(saver, turn) });
+    } else if (turn.status === "error") failed.push(turn);
   }
+  const errors = await Promise.all(failed.map((turn) => inspectableError(saver, turn)));
+  nodes.failed.push(...failed.map((turn, at) => ({ ...outcomeOf(turn), error: errors[at] })));
   return nodes;
 }
 

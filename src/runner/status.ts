@@ -2,8 +2,10 @@ import type { Effect } from "../effects/types";
 import { internalsOf } from "../internals";
 import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
+import { sideBySide } from "../side-by-side";
 import { printing } from "../wording";
 import { askersIn, openQuestions } from "./answers";
+import { lastRunOf } from "./last-run";
 import { assess, type Assessment, type AssessParts } from "./assess";
 import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf } from "./run-nodes";
@@ -16,10 +18,15 @@ export interface StatusParts extends AssessParts {
 
 export async function statusOf(parts: StatusParts, threadId: string, known?: Assessment): Promise<ThreadStatus> {
   const { saver } = parts;
-  const running = await saver.turns.isRunning(threadId);
-  const found = known ?? (await assess(parts, threadId));
+  const last = known === undefined ? lastRunOf(saver, threadId) : Promise.resolve(known.run);
+  const begun = saver.rewinds.unfinished(threadId);
+  const [running, found, rewind, unsettled] = await sideBySide(
+    () => saver.turns.isRunning(threadId),
+    () => known ?? assess(parts, threadId, last),
+    () => begun,
+    async () => unsettledOf(saver, threadId, await last, (await begun)?.targetSeq),
+  );
   const { nodes, run, unfinished, difference, drift } = found;
-  const rewind = await saver.rewinds.unfinished(threadId);
   const busy = running
     ? { code: "THREAD_RUNNING", message: "a live process is running it" }
     : rewind && { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} began and hasn't finished` };
@@ -27,7 +34,6 @@ export async function statusOf(parts: StatusParts, threadId: string, known?: Ass
   const { onResume, reason } = busy === undefined ? ahead : ({ onResume: "refuse", reason: busy } as const);
   const finished = !running && found.obstacle === undefined && unfinished === undefined;
   const { completed, failed, inFlight, tokens } = nodes;
-  const unsettled = await unsettledOf(saver, threadId, run, rewind?.targetSeq);
   const hints = { didEffects, settledBy: (effect: Effect) => settledBy(effect, parts.known) };
   const status: ThreadStatus = {
     threadId,

@@ -5,8 +5,9 @@ import type { Program } from "./program";
 import { type Session, LeftUnwritten } from "./session";
 import { refuseRetiredKey } from "./ops/keys";
 import { TookAllBack } from "./ops/turns";
+import { SharedReads } from "./shared-reads";
 import type { Awaitable } from "./store";
-import { atEndOfMacrotask } from "../timers";
+import { atEndOfMacrotask, othersFirst } from "../timers";
 
 /** What all requests of one kind share. */
 export interface Operation<A extends unknown[] = unknown[], T = unknown> {
@@ -129,6 +130,8 @@ export class CommitQueue {
   #isScheduled = false;
   /** Resolves when the last started work is finished; undefined if none is under way. */
   #last: Promise<unknown> | undefined;
+  /** The reads that were handed in last, as long as nothing else was handed in behind them and they haven't begun. */
+  #reads: SharedReads | undefined;
 
   constructor(session: Session) {
     this.#session = session;
@@ -166,9 +169,26 @@ export class CommitQueue {
     return job.result as T;
   }
 
-  /** Reads after committing what was handed in before. Everything the program reads is one state of the database. */
+  /**
+   * Reads after committing what was handed in before. Everything the program reads is one state of the database. For a database on
+   * the network, all reads of one macrotask are one transaction.
+   */
   read<T>(program: (session: Session) => Program<T>): Awaitable<T> {
-    return this.behind(() => this.readCommitted(program));
+    if (this.#session.engine.sendsTogether !== true) return this.behind(() => this.readCommitted(program));
+    void this.commit();
+    if (this.#reads === undefined || this.#reads.isFull) this.#reads = this.#gathered();
+    return this.#reads.add(program);
+  }
+
+  /** Reads that run when it's their turn, at the end of a macrotask. */
+  #gathered(): SharedReads {
+    const reads = new SharedReads(this.#session);
+    void this.#inTurn(async () => {
+      await othersFirst();
+      if (this.#reads === reads) this.#reads = undefined;
+      await reads.run();
+    });
+    return reads;
   }
 
   /** {@link read} of what is committed: it waits for nothing that was handed in, and nothing waits for it. */
@@ -203,6 +223,7 @@ export class CommitQueue {
    * work, so nothing can wait for itself.
    */
   #inTurn<T>(work: () => Awaitable<T>): Awaitable<T> {
+    this.#reads = undefined;
     const result = this.#last === undefined ? work() : this.#last.then(work);
     if (!(result instanceof Promise)) return result;
     const over: Promise<unknown> = result

@@ -12,6 +12,12 @@ const ENDED = 1_000;
 /** How many threads' facts are remembered. */
 const THREADS = 256;
 
+/** What a session and its readers remember together. */
+interface SharedWithReads {
+  tags: Map<string, string>;
+  numbers: Map<string, number>;
+}
+
 /** A question that a program may ask, with its answer if that is known. */
 type Expected = Statement & { answer: { value: unknown } | undefined };
 
@@ -55,21 +61,25 @@ export class Session {
   /** Whether its transactions only read. Then it starts without facts and has one transaction. */
   readonly isReading: boolean;
   readonly #tags: Map<string, string>;
+  /** See {@link numberOf}. */
+  readonly #numbers: Map<string, number>;
   readonly #execute: Execute | undefined;
   #sealing: Sealing | undefined;
 
   /** @param isStepped programs stop at each statement, though the engine answers at once */
-  constructor(engine: Engine, sealing?: Sealing, isStepped = false, reads?: { tags: Map<string, string> }) {
+  constructor(engine: Engine, sealing?: Sealing, isStepped = false, reads?: SharedWithReads) {
     this.engine = engine;
     this.isReading = reads !== undefined;
     this.#tags = reads?.tags ?? new Map<string, string>();
+    this.#numbers = reads?.numbers ?? new Map<string, number>();
     this.#execute = isStepped ? undefined : engine.execute;
     this.#sealing = sealing;
   }
 
   /** For one transaction that reads: where reads don't wait for writes, they share no facts with them. */
   reader(): Session {
-    return new Session(this.engine, this.#sealing, this.#execute === undefined, { tags: this.#tags });
+    const shared = { tags: this.#tags, numbers: this.#numbers };
+    return new Session(this.engine, this.#sealing, this.#execute === undefined, shared);
   }
 
   /** Translates between texts and stored bytes. */
@@ -142,6 +152,13 @@ export class Session {
   remember(key: ThreadState): void {
     this.threads.set(key.threadId, key);
     this.#guarded.add(key);
+    if (this.#numbers.size >= TAGS_MAX) this.#numbers.clear();
+    this.#numbers.set(key.threadId, key.thread);
+  }
+
+  /** The number that a thread had when it was last read. It may have another one by now, or none. */
+  numberOf(threadId: string): number | undefined {
+    return this.#numbers.get(threadId);
   }
 
   /** {@link remember} for a thread that was read. What is known of its leases holds only if it hasn't changed since. */
@@ -203,22 +220,32 @@ export class Session {
     return answers;
   }
 
+  /** {@link together} for statements that change rows, in their order. @returns how many rows each has changed */
+  *changesTogether(changes: readonly Statement[]): Program<number[]> {
+    this.#expected = undefined;
+    return (yield* this.together(changes)) as number[];
+  }
+
   /**
    * Runs a program that asks these questions in any order, repeatedly or not at all. Each is asked once, and a database on the
-   * network is asked all of them at once. The answers hold until the program changes something.
+   * network is asked all of them at once. The answers hold until the program changes something. Within the program, more questions can be
+   * expected. Programs that run side by side share their session's answers, so none of them may expect its own.
    */
   *expecting<T>(questions: readonly Statement[], program: Program<T>): Program<T> {
-    const expected: Expected[] = [];
-    for (const one of questions) if (!expected.some((other) => isSame(one, other))) expected.push({ ...one, answer: undefined });
+    const outer = this.#expected;
+    const fresh: Expected[] = [];
+    for (const one of questions)
+      if (![...(outer ?? []), ...fresh].some((other) => isSame(one, other))) fresh.push({ ...one, answer: undefined });
     if (this.engine.sendsTogether === true) {
-      const answers = yield* this.together(expected);
-      for (const [at, one] of expected.entries()) one.answer = { value: answers[at] };
+      const answers = yield* this.together(fresh);
+      for (const [at, one] of fresh.entries()) one.answer = { value: answers[at] };
     }
+    const expected = [...(outer ?? []), ...fresh];
     try {
       this.#expected = expected;
       return yield* program;
     } finally {
-      this.#expected = undefined;
+      if (this.#expected === expected) this.#expected = outer;
     }
   }
 
@@ -232,8 +259,12 @@ export class Session {
   }
 
   /** Programs that need nothing of each other. Their statements are sent {@link together} as far as possible. */
-  *sideBySide<T>(programs: readonly Program<T>[]): Program<T[]> {
-    const results: T[] = [];
+  *sideBySide<T extends readonly unknown[]>(programs: { readonly [K in keyof T]: Program<T[K]> }): Program<T> {
+    return (yield* this.#sideBySide(programs)) as unknown as T;
+  }
+
+  *#sideBySide(programs: readonly Program<unknown>[]): Program<unknown[]> {
+    const results: unknown[] = [];
     if (this.engine.sendsTogether !== true) {
       for (const program of programs) results.push(yield* program);
       return results;

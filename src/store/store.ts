@@ -528,6 +528,8 @@ export interface UndoOutcome {
   status: UndoStatus | undefined;
   error: string | undefined;
   at: string;
+  /** The thread of its effect, if that is known. */
+  threadId?: string;
   /** Checked only if given: the save needs this lease. */
   lease?: Lease | undefined;
 }

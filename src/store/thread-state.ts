@@ -49,7 +49,7 @@ export class ThreadFacts {
   /** Whether all effects of the thread have been verified. */
   isJournalVerified = false;
   /**
-   * Effects that this connection has started, by id, with the checksums of their rows. A user's transaction may have recorded the
+   * Effects that this connection has started, or whose undo it has, by id, with the checksums of their rows. A user's transaction may have recorded the
    * outcome since, and doesn't show that in the thread's row: the effect's own row must be guarded too.
    */
   readonly intents = new Recent<string, { row: EffectRow; checksum: string }>(INTENTS);

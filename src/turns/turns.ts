@@ -4,6 +4,7 @@ import { checkedOptions } from "../options";
 import { type Page, pageOf, type PageOptions, rowsFor, seqPage, textPage } from "../page";
 import { checkedArgument } from "../run-config";
 import { loaded, loadedRecord, type UserSerde } from "../serde";
+import { sideBySide } from "../side-by-side";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { NodeTokens } from "../store/token-sums";
 import type { RunRow, Store } from "../store/store";
@@ -77,8 +78,10 @@ export class Turns {
     if (row?.id !== turn.id) throw turnGone(turn.id);
     return freshly(codec, threadId, async (remembered) => {
       const { checkpointId, ns = "" } = row;
-      const behind = checkpointId === undefined ? undefined : await store.getCheckpoint(threadId, ns, checkpointId, remembered);
-      const chunks = await store.readChunks(threadId, chunkAddresses(row.serializedState));
+      const [behind, chunks] = await sideBySide(
+        () => (checkpointId === undefined ? undefined : store.getCheckpoint(threadId, ns, checkpointId, remembered)),
+        () => store.readChunks(threadId, chunkAddresses(row.serializedState)),
+      );
       const own = await loaded(serde, codec.decoded(threadId, row.serializedState, { generation: "", chunks }));
       const stored = isPlainRecord(own) ? await loadedRecord(serde, own) : own;
       const values = behind && (await loadedRecord(serde, codec.values(behind, behind, false)));
@@ -90,7 +93,8 @@ export class Turns {
   async inFlight(threadId: string): Promise<Turn[]> {
     const { store } = this.#parts;
     const open = (await store.openThoughts(checkedArgument(threadId, "threadId", "turns.inFlight"))).map(toPublicTurn);
-    return inFlight(open, new Set(await store.knownNodeTasks(threadId, surroundings(open))));
+    const around = surroundings(open);
+    return inFlight(open, new Set(around.length === 0 ? [] : await store.knownNodeTasks(threadId, around)));
   }
 
   /**

@@ -28,8 +28,6 @@ interface ArchivedRange {
   which: string;
   /** Columns that identify them, in the order of an index. */
   by: readonly string[];
-  /** How many rows are in the archive already. */
-  count: number;
 }
 
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
@@ -39,60 +37,77 @@ type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
  * @returns how many there are
  */
 export function* archiveRewound(session: Session, plan: Archived, key: ThreadState): Program<number> {
-  let count = 0;
-  for (const table of REWOUND) {
+  const deleted = REWOUND.map((table): ArchivedRange => {
     // Elements of lists have no index by seq.
     const by = table.name === ITEMS.name ? table.key : ["seq"];
-    count = yield* archiveRows(session, plan, key, { table, change: "deleted", which: "seq > ?2", by, count });
-  }
-  for (const table of VERSIONED) {
-    const which = "superseded_by > ?2 AND seq <= ?2";
-    count = yield* archiveRows(session, plan, key, { table, change: "revived", which, by: ["seq"], count });
-  }
-  return count;
+    return { table, change: "deleted", which: "seq > ?2", by };
+  });
+  const revived = VERSIONED.map((table): ArchivedRange => {
+    return { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: ["seq"] };
+  });
+  return yield* archiveRows(session, plan, key, 0, [...deleted, ...revived]);
 }
 
 /**
- * Writes rows of one table to the archive, as JSON objects.
- * @returns how many rows are in the archive now
+ * Writes rows to the archive, as JSON objects. The first rows of all ranges are read together.
+ *
+ * @param count how many rows are in the archive already
+ * @returns how many there are now
  */
 export function* archiveRows(
   session: Session,
   plan: Archived,
   key: ThreadState,
-  { table, change, which, by, count }: ArchivedRange,
+  count: number,
+  ranges: readonly ArchivedRange[],
 ): Program<number> {
   // Refuses columns that couldn't be restored.
-  const columns = yield* columnsOf(session, table.name);
+  const columns = yield* session.sideBySide(ranges.map(({ table }) => columnsOf(session, table.name)));
   const { json } = session.engine.dialect;
-  const selected = json === undefined ? "*" : `${json.row(columns)} AS archived, ${by.join(", ")}`;
+  const pages = ranges.map((range, at) => pagesOf(key, plan, range, json === undefined ? "*" : json.row(columns[at] ?? [])));
+  const firsts = yield* session.sideBySide(pages.map((page) => page(session, undefined)));
   const owner = { thread: null, threadId: plan.threadId };
   let ordinal = count;
-  for (let after: readonly Key[] | undefined; ;) {
-    const behind = after === undefined ? "" : `AND (${by.join(", ")}) > (${by.map((_, at) => `?${at + 3}`).join(", ")})`;
-    const rows = yield* session.all<AnyRow>(
-      `SELECT ${selected} FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
-      ...[key.thread, plan.targetSeq, ...(after ?? [])],
-    );
-    for (const row of rows) {
-      ordinal += 1;
-      const archived = {
-        rewindId: plan.id,
-        threadId: plan.threadId,
-        ordinal,
-        tbl: table.name,
-        change,
-        row: json === undefined ? archivedText(row) : String(row["archived"]),
-      };
-      yield* session.run(ARCHIVED_ROWS.insert, ...ARCHIVED_ROWS.values(session.sealing, owner, archived));
+  for (const [at, { table, change, by }] of ranges.entries()) {
+    const next = pages[at] as (typeof pages)[number];
+    let after: readonly Key[] | undefined;
+    for (let rows = firsts[at]?.splice(0) ?? []; ; rows = yield* next(session, after)) {
+      for (const row of rows) {
+        ordinal += 1;
+        const archived = {
+          rewindId: plan.id,
+          threadId: plan.threadId,
+          ordinal,
+          tbl: table.name,
+          change,
+          row: json === undefined ? archivedText(row) : String(row["archived"]),
+        };
+        yield* session.run(ARCHIVED_ROWS.insert, ...ARCHIVED_ROWS.values(session.sealing, owner, archived));
+      }
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < PAGE) break;
+      const end = by.map((column) => last[column] as Key);
+      const differs = after?.findIndex((value, column) => value !== end[column]) ?? -1;
+      if (after !== undefined) refuseBack(table.name, after[Math.max(differs, 0)] as Key, end[Math.max(differs, 0)] as Key);
+      after = end;
     }
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < PAGE) return ordinal;
-    const next = by.map((column) => last[column] as Key);
-    const differs = after?.findIndex((value, at) => value !== next[at]) ?? -1;
-    if (after !== undefined) refuseBack(table.name, after[Math.max(differs, 0)] as Key, next[Math.max(differs, 0)] as Key);
-    after = next;
   }
+  return ordinal;
+}
+
+/** Reads the next page of a range. @param after what identifies the last row of the page before */
+type NextPage = (session: Session, after: readonly Key[] | undefined) => Program<AnyRow[]>;
+
+/** @param row SQL: the row as it's archived, or `*` */
+function pagesOf({ thread }: ThreadState, { targetSeq }: Archived, { table, which, by }: ArchivedRange, row: string): NextPage {
+  const selected = row === "*" ? row : `${row} AS archived, ${by.join(", ")}`;
+  return (session, after) => {
+    const behind = after === undefined ? "" : `AND (${by.join(", ")}) > (${by.map((_, at) => `?${at + 3}`).join(", ")})`;
+    return session.all<AnyRow>(
+      `SELECT ${selected} FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
+      ...[thread, targetSeq, ...(after ?? [])],
+    );
+  };
 }
 
 /** Replaces a column in an archived row. */

@@ -19,7 +19,8 @@ export function* saveEffect(session: Session, key: ThreadState, effect: EffectRo
   const values = EFFECT_ROWS.values(session.sealing, key, row);
   yield* session.run(EFFECT_ROWS.save, ...values);
   const { intents } = key.facts;
-  if (effect.status === "intent") intents.set(effect.id, { row: effect, checksum: values.at(-1) as string });
+  if (effect.status === "intent" || effect.undoStatus === "begun")
+    intents.set(effect.id, { row: effect, checksum: values.at(-1) as string });
   else intents.delete(effect.id);
   return effect;
 }

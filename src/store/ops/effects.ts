@@ -16,8 +16,8 @@ import {
   type OrphanCall,
   rootTaskName,
 } from "./effect-orphans";
-import { unfinishedRewind } from "./rewind-records";
-import { checkLease, claimTask, enterThread, threadIdOf, threadKey } from "./thread-rows";
+import { rewindsQuestion, unfinishedRewind } from "./rewind-records";
+import { aboutThread, checkLease, claimTask, enterThread, leaseQuestion, rowsOf, threadIdOf, threadKey } from "./thread-rows";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import type { ThreadState } from "../thread-state";
 import { storeChunks } from "./values";
@@ -67,7 +67,7 @@ function* questionsOf(
   const { thread } = key;
   const { nodeTaskId, name, label, run } = call;
   return [
-    ...(key.facts.isJournalVerified ? [] : [question("all", OF_THREAD, thread, 0, Number.MAX_SAFE_INTEGER)]),
+    ...(key.facts.isJournalVerified ? [] : [journalQuestion(thread)]),
     ...(yield* orphanQuestions(session, key, call)),
     ...new KnownEffects(session, key, { ...call, inputDigest }).questions(),
     question("one", OF_LABEL, thread, nodeTaskId, name, label),
@@ -312,13 +312,40 @@ function isOpen(row: EffectRow, seen: Pick<EffectRow, "tries" | "undoStatus">, s
 export function* settleUndo(
   session: Session,
   effectId: string,
-  { status, error, at, lease }: UndoOutcome,
+  outcome: UndoOutcome,
   guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
 ): Program<EffectRow | undefined> {
-  yield* checkLease(session, lease);
+  const { threadId, lease } = outcome;
+  const remembered = guard === undefined ? yield* rememberedIntent(session, effectId, threadId) : undefined;
+  if (remembered !== undefined) return yield* undoSettled(session, remembered, outcome, undefined);
+  // If the thread is known, its guard comes before the questions.
+  if (threadId !== undefined) yield* session.known(threadId);
+  const asked = [
+    ...(lease === undefined || session.leases.get(lease.runId) === lease.threadId ? [] : [leaseQuestion(session, lease)]),
+    question("one", session.locking(BY_ID), effectId),
+    ...(guard === undefined || threadId === undefined ? [] : [rewindsQuestion(threadId)]),
+  ];
+  return yield* session.expecting(asked, undoFound(session, effectId, outcome, guard));
+}
+
+function* undoFound(
+  session: Session,
+  effectId: string,
+  outcome: UndoOutcome,
+  guard: Parameters<typeof settleUndo>[3],
+): Program<EffectRow | undefined> {
+  yield* checkLease(session, outcome.lease);
   const found = yield* effectOf(session, effectId);
-  if (found === undefined) return undefined;
-  guard?.(found.row, yield* unfinishedRewind(session, found.key.threadId));
+  return found && (yield* undoSettled(session, found, outcome, guard));
+}
+
+function* undoSettled(
+  session: Session,
+  found: { key: ThreadState; row: EffectRow },
+  { status, error, at }: UndoOutcome,
+  guard: Parameters<typeof settleUndo>[3],
+): Program<EffectRow> {
+  if (guard !== undefined) guard(found.row, yield* unfinishedRewind(session, found.key.threadId));
   if (found.row.undoStatus === "done") return found.row;
   const undoneAt = status === "done" ? at : undefined;
   const row = { ...found.row, undoStatus: status, undoError: error, undoneAt };
@@ -333,18 +360,28 @@ export function* listEffects(
   session: Session,
   query: { threadId: string; afterSeq?: number; limit?: number },
 ): Program<EffectRow[]> {
-  const key = yield* threadKey(session, query.threadId);
-  if (key === undefined) return [];
-  return (yield* session.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? Number.MAX_SAFE_INTEGER)).map(
-    (row) => toEffect(session, key.threadId, row),
-  );
+  const { threadId, afterSeq = 0, limit = Number.MAX_SAFE_INTEGER } = query;
+  const rows = yield* rowsOf<RawEffect>(session, threadId, OF_THREAD, afterSeq, limit);
+  return rows.map((row) => toEffect(session, threadId, row));
+}
+
+/** What {@link effectsBehind} asks. */
+export function effectsQuestions(session: Session, threadId: string, thread: number, seq: number): Statement[] {
+  const isVerified = session.threads.get(threadId)?.facts.isJournalVerified === true;
+  return [...(isVerified ? [] : [journalQuestion(thread)]), question("all", BEHIND, thread, seq)];
 }
 
 export function* effectsBehind(session: Session, threadId: string, seq: number): Program<EffectRow[]> {
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined) return [];
-  yield* verifyJournal(session, key);
-  return (yield* session.all<RawEffect>(BEHIND, key.thread, seq)).map((row) => toEffect(session, threadId, row));
+  const asked = (thread: number): Statement[] => effectsQuestions(session, threadId, thread, seq);
+  const found = yield* aboutThread(session, threadId, asked, function* (key) {
+    yield* verifyJournal(session, key);
+    return (yield* session.all<RawEffect>(BEHIND, key.thread, seq)).map((row) => toEffect(session, threadId, row));
+  });
+  return found ?? [];
+}
+
+function journalQuestion(thread: number): Statement {
+  return question("all", OF_THREAD, thread, 0, Number.MAX_SAFE_INTEGER);
 }
 
 /**
@@ -361,7 +398,8 @@ function* verifyJournal(session: Session, key: ThreadState): Program {
 }
 
 /**
- * An intent as this process has committed it. Nothing is read: the transaction fails if its row or its thread has changed since.
+ * An effect that is under way, or whose undo is, as this process has committed it. Nothing is read: the transaction fails if its
+ * row or its thread has changed since.
  * @throws {StaleFacts} now or later
  */
 function* rememberedIntent(

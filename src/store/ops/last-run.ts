@@ -2,16 +2,16 @@ import { TurnsError } from "../../errors";
 import { NULL_TASK_ID } from "../../system";
 import { corrupted } from "../refusals";
 import { textFor } from "../dialect";
-import type { Program } from "../program";
+import { type Program, question, type Statement } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
-import type { LastRun } from "../store";
+import type { LastRun, TaskRow } from "../store";
 import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { LATEST } from "./read-checkpoints";
-import { countedThread } from "./row-counts";
-import { lastRunTask } from "./thread-rows";
+import { aboutCounted } from "./row-counts";
+import { lastRunTask, lastRunTaskQuestion } from "./thread-rows";
 
 /**
  * From the head back to the input it came from. CROSS JOIN keeps the order: each parent is one look-up. Work on a checkpoint led
@@ -75,13 +75,33 @@ interface Pending {
 }
 
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
-  const key = yield* countedThread(session, threadId);
-  if (key === undefined) return undefined;
-  const task = yield* lastRunTask(session, key);
-  const found = yield* session.all<BranchRow>(LAST_BRANCH(session), key.thread);
+  const questions = (thread: number): Statement[] => [
+    lastRunTaskQuestion(thread),
+    question("all", LAST_BRANCH(session), thread),
+    question("one", LATEST, thread, ""),
+  ];
+  return yield* aboutCounted(session, threadId, questions, function* (key) {
+    const task = yield* lastRunTask(session, key);
+    const found = yield* session.all<BranchRow>(LAST_BRANCH(session), key.thread);
+    const before = found.find(({ begun }) => begun !== null);
+    const branch = before === undefined ? found : found.slice(0, found.indexOf(before));
+    const [newest] = branch;
+    const pendingOf = newest && question("all", PENDING, key.thread, newest.id);
+    const asked = [newestOf(session, key, found), ...(pendingOf === undefined ? [] : [pendingOf])];
+    return yield* session.expecting(asked, runOn(session, key, { task, found, before, branch }));
+  });
+}
+
+interface Branch {
+  task: TaskRow | undefined;
+  found: readonly BranchRow[];
+  before: BranchRow | undefined;
+  /** The part of it that the run is on, newest first. */
+  branch: readonly BranchRow[];
+}
+
+function* runOn(session: Session, key: ThreadState, { task, found, before, branch }: Branch): Program<LastRun | undefined> {
   const damage = yield* damageOf(verifyBranch(session, key, found));
-  const before = found.find(({ begun }) => begun !== null);
-  const branch = before === undefined ? found : found.slice(0, found.indexOf(before));
   const [first, newest] = [branch.at(-1), branch[0]];
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -127,19 +147,21 @@ const NEWEST_OF = textFor(({ texts }) =>
       WHERE n.thread = ?1 AND n.checkpoint_ns = '' AND n.checkpoint_id = s.checkpoint_id)`),
 );
 
+/** The newest versions of the checkpoints that these come from. */
+function newestOf(session: Session, key: ThreadState, branch: readonly Pick<BranchRow, "parent">[]): Statement {
+  const parents = [...new Set(branch.flatMap(({ parent }) => parent ?? []))];
+  return question("all", NEWEST_OF(session), key.thread, JSON.stringify(parents));
+}
+
 /**
  * The query relies on rows that it doesn't verify, and on which of them are superseded.
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-function* verifyBranch(
-  session: Session,
-  key: ThreadState,
-  branch: readonly { id: string; parent: string | null; source: string }[],
-): Program<void> {
+function* verifyBranch(session: Session, key: ThreadState, branch: readonly BranchRow[]): Program<void> {
   const latest = yield* session.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
-  const parents = [...new Set(branch.flatMap(({ parent }) => parent ?? []))];
-  const read = yield* session.all<RawSnapshot>(NEWEST_OF(session), key.thread, JSON.stringify(parents));
+  const { text, values } = newestOf(session, key, branch);
+  const read = yield* session.all<RawSnapshot>(text, ...values);
   const heads = new Map(read.map((row) => toLiveHead(session, key.threadId, row)).map((head) => [head.checkpointId, head]));
   let head = latest && toLiveHead(session, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {

@@ -62,17 +62,16 @@ export function keyOf(ns: string, id: string): string {
 }
 
 export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts> {
+  const [archived, stored, { writes, asking }, turns, named] = yield* session.sideBySide([
+    session.rows<[string]>(ARCHIVED, key.threadId),
+    session.rows<Row>(SNAPSHOTS, key.thread),
+    writesOf(session, key),
+    turnsOf(session, key),
+    session.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread),
+  ]);
   const checkpoints = new Map<string, Stored>();
-  const archived = (yield* session.rows<[string]>(ARCHIVED, key.threadId)).map(([row]) => versionIn(archivedRow(row)));
-  const rows = [...archived, ...(yield* session.rows<Row>(SNAPSHOTS, key.thread))];
+  const rows = [...archived.map(([row]) => versionIn(archivedRow(row))), ...stored];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
-  const { writes, asking } = yield* writesOf(session, key);
-  const turns = new Map<string, number[]>();
-  for (const [seq, ns, id] of yield* session.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
-    // An id is never empty: a turn that started from no checkpoint belongs to none.
-    push(turns, keyOf(ns ?? "", id ?? ""), seq);
-  }
-  const named = yield* session.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
   return {
     key,
     checkpoints,
@@ -128,6 +127,15 @@ function* writesOf(session: Session, { thread }: ThreadState): Program<Pick<Prun
   }
   const asking = [...asked].filter(([task]) => !answered.has(task)).map(([, key]) => key);
   return { writes, asking: new Set(asking) };
+}
+
+function* turnsOf(session: Session, { thread }: ThreadState): Program<Map<string, number[]>> {
+  const turns = new Map<string, number[]>();
+  for (const [seq, ns, id] of yield* session.rows<[number, string | null, string | null]>(TURNS, thread)) {
+    // An id is never empty: a turn that started from no checkpoint belongs to none.
+    push(turns, keyOf(ns ?? "", id ?? ""), seq);
+  }
+  return turns;
 }
 
 export function liveVersion({ versions }: Stored): Version | undefined {

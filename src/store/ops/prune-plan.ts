@@ -1,13 +1,18 @@
-import type { Program } from "../program";
+import { type Program, question, type Statement } from "../program";
 import type { Session } from "../session";
 import { unfinishedRewind as refusedByRewind } from "../refusals";
-import { unfinishedRewind } from "./rewind-records";
+import { rewindsQuestion, unfinishedRewind } from "./rewind-records";
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
 import type { ThreadState } from "../thread-state";
 import { factsOf, keyOf, liveOrNewest, type PruneFacts, type Stored } from "./prune-facts";
 import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, placesOf } from "./prune-keep";
 
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
+
+/** What {@link planOf} asks, besides the thread's rows. */
+export function planQuestions(threadId: string): Statement[] {
+  return [rewindsQuestion(threadId), question("all", REWINDS, threadId)];
+}
 
 /**
  * Plans what to remove from a thread. A first part of the plan can be removed alone if its last unit is the last of a root's: a

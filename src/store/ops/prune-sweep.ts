@@ -1,6 +1,6 @@
 import { chunkAddresses } from "../../codec";
 import { textFor } from "../dialect";
-import { filtered, type Program } from "../program";
+import { answered, type Program, question, type Statement } from "../program";
 import { type AnyRows, EFFECT_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
 import type { Session } from "../session";
 import { type AnyRow, archivedRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
@@ -9,7 +9,7 @@ import type { PrunePlan, SweepPlan } from "../store";
 import { ARCHIVE, CHUNKS, ITEMS, LISTS } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { eachRow, IN_PART, partsOf } from "./paging";
-import { outdate, threadKey } from "./thread-rows";
+import { aboutThread, outdate, threadKey } from "./thread-rows";
 import { openBody, REFERENCE } from "./values";
 
 const DELETE_CHUNKS = `DELETE FROM langgraph_chunks WHERE +thread = ? AND seq ${IN_PART}`;
@@ -43,18 +43,15 @@ export function* pagesToSweep(session: Session, threadId: string, limit: number)
  * @param without rows to be treated as already removed, to tell what a prune would sweep
  */
 export function* sweepPlan(session: Session, threadId: string, without: PrunePlan | undefined): Program<SweepPlan | undefined> {
-  const key = yield* threadKey(session, threadId);
-  return key === undefined ? undefined : yield* planOf(session, key, without);
+  const asked = (thread: number): Statement[] => [question("arrays", ARCHIVES, threadId), question("arrays", LISTS_OF, thread)];
+  return yield* aboutThread(session, threadId, asked, (key) => planOf(session, key, without));
 }
 
 function* planOf(session: Session, key: ThreadState, without: PrunePlan | undefined): Program<SweepPlan> {
   const { chunks, lists } = yield* unneededOf(session, key, without);
-  const touched = yield* filtered(lists, function* ({ list, from, whole }) {
-    return whole || (yield* session.get(HAS_ITEMS, list, from)) !== undefined;
-  });
   // Newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep stops halfway.
   chunks.sort((left, right) => right - left);
-  return { threadId: key.threadId, chunks, lists: touched, unswept: key.row.unswept, stamp: key.stamp };
+  return { threadId: key.threadId, chunks, lists, unswept: key.row.unswept, stamp: key.stamp };
 }
 
 /**
@@ -78,8 +75,10 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
     left -= items + 1;
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
-  let swept = 0;
-  for (const part of partsOf(chunks)) swept += yield* session.changes(DELETE_CHUNKS, key.thread, ...part);
+  const deleted = yield* session.changesTogether(
+    partsOf(chunks).map((part) => question("count", DELETE_CHUNKS, key.thread, ...part)),
+  );
+  const swept = deleted.reduce((sum, count) => sum + count, 0);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
@@ -135,29 +134,42 @@ function* unneededOf(
   without: PrunePlan | undefined,
 ): Program<{ chunks: number[]; lists: SweepPlan["lists"] }> {
   const marks = new Marks();
-  yield* markStored(session, key, without, marks);
+  const notes = new Map<string, Note>();
+  yield* session.sideBySide([...markStored(session, key, without, marks), readNotes(session, key, notes)]);
   const archives = (yield* session.rows<[string]>(ARCHIVES, key.threadId))
     .map(([id]) => id)
     .filter((id) => without?.archives.includes(id) !== true);
   const chunks = new Set<number>();
   for (const id of archives) yield* markArchived(session, key, id, marks, chunks);
   const lists = yield* unneededLists(session, key, marks);
-  return { lists, chunks: yield* unneededChunks(session, key, marks, [...chunks]) };
+  const [needless, have] = yield* session.sideBySide([
+    unneededChunks(session, key, { marks, notes, numbered: [...chunks] }),
+    haveItems(session, lists),
+  ]);
+  return { lists: lists.filter((_, at) => have[at] === true), chunks: needless };
 }
 
-/** References of the thread's rows, except those of the plan. */
-function* markStored(session: Session, key: ThreadState, without: PrunePlan | undefined, marks: Marks): Program {
-  for (const [rows, columns] of REFERRING) {
+/** Whether something of each list is to be deleted. */
+function* haveItems(session: Session, lists: SweepPlan["lists"]): Program<boolean[]> {
+  const found = yield* session.sideBySide(
+    lists.map(({ list, from, whole }) => (whole ? answered({}) : session.get(HAS_ITEMS, list, from))),
+  );
+  return found.map((one) => one !== undefined);
+}
+
+/** References of the thread's rows, except those of the plan: a program for each table. */
+function markStored(session: Session, key: ThreadState, without: PrunePlan | undefined, marks: Marks): Program[] {
+  return REFERRING.map(([rows, columns]) => {
     const { name: table, counted } = rows.table;
     const isPlanned = counted === "snapshots" || counted === "writes" || counted === "turns";
     const gone = new Set(isPlanned ? without?.units.flatMap((unit) => unit[counted]) : []);
     const query = `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${CONTENTS_PAGE}`;
     const paged = { table, query, bound: [key.thread], key: "seq", begin: 0, limit: CONTENTS_PAGE };
-    yield* eachRow<AnyRow>(session, paged, (raw) => {
+    return eachRow<AnyRow>(session, paged, (raw) => {
       if (!gone.has(raw["seq"] as number)) marks.add(referencesIn(session, key, rows, raw));
       return undefined;
     });
-  }
+  });
 }
 
 /**
@@ -197,32 +209,48 @@ function* unneededLists(session: Session, { thread }: ThreadState, marks: Marks)
   });
 }
 
-/** @param numbered chunks that are needed by number, besides those of the marks */
-function* unneededChunks(session: Session, key: ThreadState, marks: Marks, numbered: readonly number[]): Program<number[]> {
-  const notes = new Map<string, { seq: number; refers: number }>();
-  const paged = {
-    table: CHUNKS.name,
-    query: NOTES(session),
-    bound: [key.thread, REFERENCE],
-    key: "address",
-    begin: "",
-    limit: PAGE,
-  };
-  yield* eachRow<{ seq: number; address: string; refers: number }>(session, paged, ({ address, seq, refers }) => {
+/** A chunk, and whether it refers to others. */
+interface Note {
+  seq: number;
+  refers: number;
+}
+
+/** @param notes gets all chunks of the thread, by address */
+function* readNotes(session: Session, { thread }: ThreadState, notes: Map<string, Note>): Program {
+  const bound = [thread, REFERENCE];
+  const paged = { table: CHUNKS.name, query: NOTES(session), bound, key: "address", begin: "", limit: PAGE };
+  yield* eachRow<Note & { address: string }>(session, paged, ({ address, seq, refers }) => {
     notes.set(address, { seq, refers });
     return undefined;
   });
+}
+
+/** So many bodies are in memory together. */
+const BODIES = 16;
+
+/** @param needed.numbered chunks that are needed by number, besides those of the marks */
+function* unneededChunks(
+  session: Session,
+  key: ThreadState,
+  { marks, notes, numbered }: { marks: Marks; notes: Map<string, Note>; numbered: readonly number[] },
+): Program<number[]> {
   const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
   const waiting = [...marks.addresses, ...numbered.map((chunk) => bySeq.get(chunk) ?? "")];
-  for (const [list, length] of marks.lengths) {
-    for (const [chunk] of yield* session.rows<[number]>(ITEMS_BEFORE, list, length)) waiting.push(bySeq.get(chunk) ?? "");
-  }
-  for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
-    const note = notes.get(address);
-    if (note === undefined) continue;
-    notes.delete(address);
-    const row = note.refers === 1 ? yield* session.get<{ body: string | Uint8Array }>(BODY, note.seq) : undefined;
-    if (row !== undefined) waiting.push(...chunkAddresses(openBody(session, key.threadId, row.body)));
+  const items = yield* session.sideBySide(
+    [...marks.lengths].map(([list, length]) => session.rows<[number]>(ITEMS_BEFORE, list, length)),
+  );
+  for (const [chunk] of items.flat()) waiting.push(bySeq.get(chunk) ?? "");
+  const referring: number[] = [];
+  while (waiting.length + referring.length > 0) {
+    for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
+      const note = notes.get(address);
+      notes.delete(address);
+      if (note?.refers === 1) referring.push(note.seq);
+    }
+    const rows = yield* session.sideBySide(
+      referring.splice(0, BODIES).map((seq) => session.get<{ body: string | Uint8Array }>(BODY, seq)),
+    );
+    for (const row of rows) if (row !== undefined) waiting.push(...chunkAddresses(openBody(session, key.threadId, row.body)));
   }
   return [...notes.values()].map(({ seq }) => seq);
 }

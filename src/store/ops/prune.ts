@@ -1,17 +1,17 @@
 import { SETTLED_AS_HISTORY } from "../effects";
-import { mapped, type Program } from "../program";
+import { mapped, type Program, question, type Statement } from "../program";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
-import { planOf } from "./prune-plan";
+import { planOf, planQuestions } from "./prune-plan";
 import { changeRewind, unfinishedRewind } from "./rewind-records";
 import { deleteThread } from "./threads";
 import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../store";
-import { ThreadFacts } from "../thread-state";
+import { type ThreadCounts, ThreadFacts, type ThreadState } from "../thread-state";
 import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./turns";
 import { IN_PART, partsOf } from "./paging";
-import { keepTokens } from "./pruned-tokens";
-import { listRuns, refuseMoved, threadKey } from "./thread-rows";
+import { keepTokens, tokenQuestions } from "./pruned-tokens";
+import { aboutThread, listRuns, refuseMoved, threadKey } from "./thread-rows";
 
 /** The plus keeps an engine from reading all rows of the thread. */
 const DELETE = {
@@ -40,10 +40,15 @@ export function* threadsOfRuns(session: Session, runIds: readonly string[]): Pro
 
 /** @throws {TurnsError} THREAD_MOVED, also while it moves */
 export function* prunePlan(session: Session, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined) return undefined;
-  refuseMoved(key);
-  return yield* planOf(session, key, wish);
+  return yield* aboutThread(
+    session,
+    threadId,
+    () => planQuestions(threadId),
+    (key) => {
+      refuseMoved(key);
+      return planOf(session, key, wish);
+    },
+  );
 }
 
 /**
@@ -59,24 +64,36 @@ export function* pruneBatch(
   wish: PruneWish,
   limit: number,
 ): Program<{ removed: PruneCounts; rest: PrunePlan }> {
-  const key = yield* threadKey(session, plan.threadId);
-  if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
+  const asked = (thread: number): Statement[] => tokenQuestions(thread, turnsOf(firstUnits(plan.units, limit)));
+  const pruned = yield* aboutThread(session, plan.threadId, asked, (key) => pruneFirst(session, key, { plan, wish, limit }));
+  return pruned ?? { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
+}
+
+function* pruneFirst(
+  session: Session,
+  key: ThreadState,
+  { plan, wish, limit }: { plan: PrunePlan; wish: PruneWish; limit: number },
+): Program<{ removed: PruneCounts; rest: PrunePlan }> {
   const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, wish);
   const units = firstUnits(current.units, limit);
-  yield* keepTokens(
-    session,
-    key,
-    units.flatMap(({ turns }) => turns),
-  );
+  yield* keepTokens(session, key, turnsOf(units));
+  const kinds: (keyof ThreadCounts)[] = [];
+  const deletions: Statement[] = [];
+  const remove = (kind: keyof ThreadCounts, deletion: Statement): void => {
+    kinds.push(kind);
+    deletions.push(deletion);
+  };
   for (const kind of ["turns", "writes", "snapshots"] as const) {
     for (const part of partsOf(units.flatMap((unit) => unit[kind])))
-      key.count(kind, -(yield* session.changes(DELETE[kind], key.thread, ...part)));
+      remove(kind, question("count", DELETE[kind], key.thread, ...part));
   }
   if (units.length > 0) {
-    yield* deleteUnusedGraphs(session, key);
-    key.count("others", -(yield* session.changes(DELETE_NAMES, key.thread)));
-    key.count("effects", -(yield* session.changes(DELETE_EFFECTS, key.thread, current.floor)));
+    remove("others", question("count", DELETE_NAMES, key.thread));
+    remove("effects", question("count", DELETE_EFFECTS, key.thread, current.floor));
   }
+  for (const [at, deleted] of (yield* session.changesTogether(deletions)).entries())
+    key.count(kinds[at] as keyof ThreadCounts, -deleted);
+  if (units.length > 0) yield* deleteUnusedGraphs(session, key);
   for (const id of current.archives) {
     yield* session.run(DELETE_ARCHIVE, id);
     yield* changeRewind(session, id, { archived: false, entries: 0 });
@@ -88,6 +105,10 @@ export function* pruneBatch(
   });
   const rest = { ...current, units: current.units.slice(units.length), archives: [], stamp: key.stamp };
   return { removed: countsOf(units), rest };
+}
+
+function turnsOf(units: readonly PruneUnit[]): number[] {
+  return units.flatMap(({ turns }) => turns);
 }
 
 /** A crash behind them leaves no root without the checkpoints of its subgraphs. */

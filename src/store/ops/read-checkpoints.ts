@@ -93,7 +93,7 @@ function* getAtOnce(
   checkpointId: string | undefined,
   remembered: Remembered,
 ): Program<StoredCheckpoint | undefined> {
-  const [key, rows] = yield* session.sideBySide<unknown>([
+  const [key, rows] = yield* session.sideBySide<unknown[]>([
     threadKey(session, threadId),
     session.together(askCheckpoint(session, threadId, ns, checkpointId)),
   ]);

@@ -48,7 +48,7 @@ export function* hydratePage(
   const chunks = new PageChunks(session, at, remembered);
   const wanted = page.map(addressesOf);
   const seqs = JSON.stringify(page.map(({ seq }) => String(seq)));
-  const [key, there, versions, , ...read] = (yield* session.sideBySide<unknown>([
+  const [key, there, versions, , ...read] = (yield* session.sideBySide<unknown[]>([
     threadKey(session, at.threadId),
     session.all(THERE(session), seqs),
     session.all(WRITES(session), at.thread, seqs),

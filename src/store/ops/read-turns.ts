@@ -3,7 +3,7 @@ import type { Program } from "../program";
 import { type RawTurn, toTurn, TURN_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { TurnStatus, Lease, TurnRow } from "../store";
-import { checkLease, threadKey } from "./thread-rows";
+import { checkLease, rowsOf } from "./thread-rows";
 import { turnOf, updateTurn } from "./turns";
 
 const BY_ID = TURN_ROWS.select("WHERE id = ?");
@@ -45,21 +45,16 @@ export function* saveValidation(
 }
 
 export function* listTurns(session: Session, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
-  const key = yield* threadKey(session, query.threadId);
-  if (key === undefined) return [];
-  const rows = yield* session.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? Number.MAX_SAFE_INTEGER);
-  return rows.map((row) => toTurn(session, row, key.threadId));
+  const { threadId, afterSeq = 0, limit = Number.MAX_SAFE_INTEGER } = query;
+  const rows = yield* rowsOf<RawTurn>(session, threadId, OF_THREAD, afterSeq, limit);
+  return rows.map((row) => toTurn(session, row, threadId));
 }
 
 export function* openThoughts(session: Session, threadId: string): Program<TurnRow[]> {
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined) return [];
-  return (yield* session.all<RawTurn>(OPEN, key.thread)).map((row) => toTurn(session, row, threadId));
+  return (yield* rowsOf<RawTurn>(session, threadId, OPEN)).map((row) => toTurn(session, row, threadId));
 }
 
 export function* knownNodeTasks(session: Session, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {
-  const key = yield* threadKey(session, threadId);
-  return key === undefined
-    ? []
-    : (yield* session.all<{ id: string }>(KNOWN(session), key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
+  const ids = JSON.stringify(nodeTaskIds);
+  return (yield* rowsOf<{ id: string }>(session, threadId, KNOWN(session), ids)).map((row) => row.id);
 }

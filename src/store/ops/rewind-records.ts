@@ -1,5 +1,5 @@
 import { TurnsError } from "../../errors";
-import type { Program } from "../program";
+import { type Program, question, type Statement } from "../program";
 import { REWIND_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { NewRewind, RewindRow } from "../store";
@@ -17,6 +17,11 @@ const BY_ID = REWIND_ROWS.select("WHERE id = ?");
 /** Drops the number of archived rows, for callers that don't need it. */
 export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow {
   return rewind;
+}
+
+/** What {@link listRewinds} asks. */
+export function rewindsQuestion(threadId: string): Statement {
+  return question("all", REWINDS_OF, threadId);
 }
 
 export function* listRewinds(session: Session, threadId: string): Program<StoredRewind[]> {
@@ -51,6 +56,11 @@ export function* rewindOf(session: Session, rewindId: string): Program<StoredRew
     remedy: "saver.rewinds.list(threadId) shows which there are.",
     data: { rewindId },
   });
+}
+
+/** What {@link saveRewind} asks. */
+export function savedQuestion({ id }: Pick<NewRewind, "id">): Statement {
+  return question("one", BY_ID, id);
 }
 
 /**

@@ -1,19 +1,29 @@
 import { TurnsError } from "../../errors";
 import { NULL_TASK_ID } from "../../system";
-import type { Program } from "../program";
+import { type Program, question, type Statement } from "../program";
 import { prunedBehind, unknownThread } from "../refusals";
 import type { Session } from "../session";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
 import { type EFFECTS, NAMES, type RawOf, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { archiveRewound, archiveRows, restoreArchive } from "./archive";
-import { effectsBehind } from "./effects";
+import { effectsBehind, effectsQuestions } from "./effects";
 import { forgetRecovery } from "./recoveries";
 import { archivedRow } from "./row-references";
-import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
+import { changeRewind, rewindOf, rewindsQuestion, savedQuestion, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns } from "./runs";
-import { recount } from "./row-counts";
-import { growEpoch, listRuns, listTasks, outdate, threadKey, threadOrSignpost } from "./thread-rows";
+import { countedQuestion, recount } from "./row-counts";
+import {
+  aboutThread,
+  growEpoch,
+  listRuns,
+  listTasks,
+  outdate,
+  runQuestions,
+  tasksQuestion,
+  threadKey,
+  threadOrSignpost,
+} from "./thread-rows";
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
@@ -37,13 +47,21 @@ const FIRST_WORK = `SELECT min(seq) AS seq FROM (
 
 export function* countBehind(session: Session, threadId: string, seq: number): Program<RewindCounts> {
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined) return counts;
-  for (const table of REWOUND_AND_COUNTED) {
-    const text = `SELECT count(*) AS n FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`;
-    counts[table.called] = (yield* session.get<{ n: number }>(text, key.thread, seq))?.n ?? 0;
-  }
+  const asked = (thread: number): Statement[] => countQuestions(thread, seq);
+  yield* aboutThread(session, threadId, asked, function* ({ thread }) {
+    for (const [at, { text, values }] of countQuestions(thread, seq).entries()) {
+      const { called } = REWOUND_AND_COUNTED[at] as (typeof REWOUND_AND_COUNTED)[number];
+      counts[called] = (yield* session.get<{ n: number }>(text, ...values))?.n ?? 0;
+    }
+  });
   return counts;
+}
+
+/** How many rows of each table are behind a seq. */
+function countQuestions(thread: number, seq: number): Statement[] {
+  return REWOUND_AND_COUNTED.map((table) =>
+    question("one", `SELECT count(*) AS n FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, thread, seq),
+  );
 }
 
 /**
@@ -56,11 +74,26 @@ export function* rewind(
   guard: (found: RewindStanding) => readonly RunRow[],
 ): Program<RewindCounts> {
   const { threadId, targetSeq } = plan;
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined) throw unknownThread(threadId);
-  yield* clearRuns(session, guard(yield* standing(session, plan)));
+  const asked = (thread: number): Statement[] => [
+    ...standingQuestions(session, plan, thread),
+    ...countQuestions(thread, targetSeq),
+  ];
+  const removed = yield* aboutThread(session, threadId, asked, (key) => rewindThread(session, plan, key, guard));
+  if (removed === undefined) throw unknownThread(threadId);
+  return removed;
+}
+
+function* rewindThread(
+  session: Session,
+  plan: NewRewind,
+  key: ThreadState,
+  guard: (found: RewindStanding) => readonly RunRow[],
+): Program<RewindCounts> {
+  const { threadId, targetSeq } = plan;
+  const dead = guard(yield* standing(session, plan));
   const counts = yield* countBehind(session, threadId, targetSeq);
   refuseBehindPruned(key, plan);
+  yield* clearRuns(session, dead);
   let entries = plan.archived ? yield* archiveRewound(session, plan, key) : 0;
   for (const table of REWOUND)
     yield* session.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
@@ -69,17 +102,21 @@ export function* rewind(
     yield* session.run(revive, key.thread, targetSeq);
   }
   if (plan.archived)
-    entries = yield* archiveRows(session, plan, key, {
-      ...{ table: NAMES, change: "deleted", by: ["name"], count: entries },
-      which: `${NAMES_NOTHING} AND CAST(?2 AS BIGINT) IS NOT NULL`,
-    });
+    entries = yield* archiveRows(session, plan, key, entries, [
+      { table: NAMES, change: "deleted", by: ["name"], which: `${NAMES_NOTHING} AND CAST(?2 AS BIGINT) IS NOT NULL` },
+    ]);
   yield* session.run(DROP_NAMES, key.thread);
   yield* forgetRecovery(session, key);
   growEpoch(key);
   outdate(key);
+  const left = [countedQuestion(key), ...topQuestions(key), savedQuestion(plan)];
+  yield* session.expecting(left, recorded(session, key, plan, entries));
+  return counts;
+}
+
+function* recorded(session: Session, key: ThreadState, plan: NewRewind, entries: number): Program<void> {
   yield* recount(session, key);
   yield* saveRewind(session, key, plan, "done", yield* topSeq(session, key), entries);
-  return counts;
 }
 
 /**
@@ -91,12 +128,17 @@ export function* beginRewind(
   plan: NewRewind,
   guard: (found: RewindStanding) => readonly RunRow[],
 ): Program<RewindRow> {
-  const key = yield* threadKey(session, plan.threadId);
-  if (key === undefined) throw unknownThread(plan.threadId);
-  yield* clearRuns(session, guard(yield* standing(session, plan)));
-  refuseBehindPruned(key, plan);
-  growEpoch(key);
-  return yield* saveRewind(session, key, plan, "undoing", plan.targetSeq);
+  const asked = (thread: number): Statement[] => [...standingQuestions(session, plan, thread), savedQuestion(plan)];
+  const begun = yield* aboutThread(session, plan.threadId, asked, function* (key) {
+    const dead = guard(yield* standing(session, plan));
+    refuseBehindPruned(key, plan);
+    growEpoch(key);
+    const row = yield* saveRewind(session, key, plan, "undoing", plan.targetSeq);
+    yield* clearRuns(session, dead);
+    return row;
+  });
+  if (begun === undefined) throw unknownThread(plan.threadId);
+  return begun;
 }
 
 /** The epoch grows once more, for effects that were started since and undone. */
@@ -111,6 +153,20 @@ export function* abandonRewind(
   const key = yield* threadOrSignpost(session, begun.threadId);
   // Nothing runs on a thread that is held for its move: a salvage can leave it so, and lacking something.
   if (key !== undefined && key.row.movedTo === undefined) growEpoch(key);
+}
+
+/** What {@link standing} asks. */
+function standingQuestions(
+  session: Session,
+  { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">,
+  thread: number,
+): Statement[] {
+  return [
+    ...runQuestions(session, threadId),
+    tasksQuestion(thread),
+    ...effectsQuestions(session, threadId, thread, targetSeq),
+    rewindsQuestion(threadId),
+  ];
 }
 
 function* standing(
@@ -130,12 +186,18 @@ function* standing(
  */
 function* topSeq(session: Session, key: ThreadState): Program<number> {
   let top = 0;
-  for (const table of REWOUND_AND_COUNTED) {
-    const text = `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)}`;
-    const row = yield* session.get<{ seq: number | null }>(text, key.thread);
+  for (const { text, values } of topQuestions(key)) {
+    const row = yield* session.get<{ seq: number | null }>(text, ...values);
     top = Math.max(top, row?.seq ?? 0);
   }
   return top;
+}
+
+/** What {@link topSeq} asks. */
+function topQuestions({ thread }: ThreadState): Statement[] {
+  return REWOUND_AND_COUNTED.map((table) =>
+    question("one", `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)}`, thread),
+  );
 }
 
 /** Possible only while the thread stands exactly where the rewind left it. */

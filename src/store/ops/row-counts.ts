@@ -1,9 +1,9 @@
-import type { Program } from "../program";
+import { type Program, question, type Statement } from "../program";
 import { corrupted } from "../refusals";
 import type { Session } from "../session";
 import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
 import type { ThreadCounts, ThreadState } from "../thread-state";
-import { NO_ROWS, threadKey } from "./thread-rows";
+import { aboutThread, NO_ROWS } from "./thread-rows";
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];
 const KINDS = Object.keys(NO_ROWS) as (keyof ThreadCounts)[];
@@ -46,18 +46,37 @@ export function* miscounted(
   return kind && { kind, expected: recorded[kind], found: there[kind] };
 }
 
+/** What {@link miscounted} asks. */
+function countQuestions({ thread, threadId }: Numbered): Statement[] {
+  return [question("one", ON_RECORD, thread), countedQuestion({ thread, threadId })];
+}
+
+/** What {@link recount} asks. */
+export function countedQuestion({ thread, threadId }: Numbered): Statement {
+  return question("one", COUNTED, thread, threadId);
+}
+
 /**
- * The thread, for resuming it after a crash. A lost row leaves nothing behind that would fail verification, so the rows are
- * counted. Whether an index agrees with its table is checked by `verify()`.
+ * A program about a thread that may have to be resumed after a crash. A lost row leaves nothing behind that would fail verification,
+ * so the rows are counted first. Whether an index agrees with its table is checked by `verify()`.
  *
+ * @param questions what the program asks in any case
+ * @returns undefined if there is no such thread
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function* countedThread(session: Session, threadId: string): Program<ThreadState | undefined> {
-  const key = yield* threadKey(session, threadId);
-  const wrong = key && (yield* miscounted(session, key));
-  if (wrong === undefined) return key;
-  throw corrupted(`thread ${JSON.stringify(threadId)}`, `${wrong.expected} rows of ${wrong.kind}`, `${wrong.found}`, {
-    threadId,
+export function* aboutCounted<T>(
+  session: Session,
+  threadId: string,
+  questions: (thread: number) => readonly Statement[],
+  work: (key: ThreadState) => Program<T>,
+): Program<T | undefined> {
+  const asked = (thread: number): Statement[] => [...countQuestions({ thread, threadId }), ...questions(thread)];
+  return yield* aboutThread(session, threadId, asked, function* (key) {
+    const wrong = yield* miscounted(session, key);
+    if (wrong === undefined) return yield* work(key);
+    throw corrupted(`thread ${JSON.stringify(threadId)}`, `${wrong.expected} rows of ${wrong.kind}`, `${wrong.found}`, {
+      threadId,
+    });
   });
 }
 

@@ -168,7 +168,7 @@ export function* foundCheckpoint(
   const values = valuesOf(session, new ThreadState(session.changed, was), head, remembered, known);
   const first = values.next();
   if (first.done === true && first.value !== undefined) return first.value;
-  const [now, stored] = yield* session.sideBySide<unknown>([threadKey(session, threadId), begun(first, values)]);
+  const [now, stored] = yield* session.sideBySide<unknown[]>([threadKey(session, threadId), begun(first, values)]);
   const isSame =
     (now as ThreadState | undefined)?.thread === was.thread && (now as ThreadState).row.generation === was.generation;
   if (isSame && stored !== undefined) return stored as StoredCheckpoint;

@@ -76,7 +76,8 @@ export function* beginCopyRun(session: Session, run: RunRow): Program<void> {
 
 export function* insertRun(session: Session, run: RunRow): Program<void> {
   yield* session.run(RUN_ROWS.save, ...RUN_ROWS.values(plainSealing, { thread: null, threadId: run.threadId }, run));
-  if (session.engine.dialect.clock !== undefined) yield* beatRuns(session, [run.runId], run.beatAt);
+  if (session.engine.dialect.clock === undefined) return;
+  yield* session.run(beatText(session, run.beatAt), run.beatAt, JSON.stringify([run.runId]));
 }
 
 /** Takes the thread from runs that count as dead. If one of them is still alive, it loses its {@link Lease}. */
@@ -86,10 +87,13 @@ export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<v
 
 /** @returns the runs that are still on record */
 export function* beatRuns(session: Session, runIds: readonly string[], at: number): Program<string[]> {
-  const isKeptAlive = at > 0 && session.engine.dialect.skipLocked !== undefined;
-  const text = isKeptAlive ? BEAT_UNLOCKED(session) : BEAT(session);
-  const there = yield* session.all<{ id: string }>(text, at, JSON.stringify(runIds));
+  const there = yield* session.all<{ id: string }>(beatText(session, at), at, JSON.stringify(runIds));
   return there.map(({ id }) => id);
+}
+
+function beatText(session: Session, at: number): string {
+  const isKeptAlive = at > 0 && session.engine.dialect.skipLocked !== undefined;
+  return isKeptAlive ? BEAT_UNLOCKED(session) : BEAT(session);
 }
 
 /**

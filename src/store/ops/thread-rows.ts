@@ -1,6 +1,6 @@
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
-import type { Program } from "../program";
+import { type Bound, type Program, question, type Statement } from "../program";
 import { corrupted, leaseLost, runOver, threadMoved } from "../refusals";
 import { changedTurn, type RawTurn, RUN_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, toTurn, TURN_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -60,6 +60,41 @@ export function* threadOrSignpost(session: Session, threadId: string): Program<T
   const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row), session.engine.provisional);
   session.rememberRead(key);
   return key;
+}
+
+/**
+ * A program about a thread, with the questions that it asks in any case. If the thread's number is remembered, they are asked
+ * together with its row.
+ *
+ * @returns undefined if there is no such thread
+ * @throws as {@link threadKey}
+ */
+export function* aboutThread<T>(
+  session: Session,
+  threadId: string,
+  questions: (thread: number) => readonly Statement[],
+  work: (key: ThreadState) => Program<T>,
+): Program<T | undefined> {
+  const about = function* (): Program<T | undefined> {
+    const key = yield* threadKey(session, threadId);
+    return key && (yield* session.expecting(questions(key.thread), work(key)));
+  };
+  const number = session.numberOf(threadId);
+  // A thread that is known is guarded, which comes before the questions too.
+  if (number === undefined || session.threads.has(threadId)) return yield* about();
+  const row = question("all", session.locking(OF_ID), threadId, tagOf(session, threadId));
+  return yield* session.expecting([row, ...questions(number)], about());
+}
+
+/** Rows of a thread; none, if there is no such thread. @param text binds the thread's number first @throws as {@link threadKey} */
+export function* rowsOf<T>(session: Session, threadId: string, text: string, ...values: Bound[]): Program<T[]> {
+  const found = yield* aboutThread(
+    session,
+    threadId,
+    (thread) => [question("all", text, thread, ...values)],
+    ({ thread }) => session.all<T>(text, thread, ...values),
+  );
+  return found ?? [];
 }
 
 /** The numbers of the thread's rows, damaged or not: for removing the thread, or for finding out what is wrong. */
@@ -346,6 +381,17 @@ export function* checkLease(session: Session, lease: Lease | undefined): Program
   throw leaseLost(lease, (yield* listRuns(session, lease.threadId))[0]);
 }
 
+/** What {@link checkLease} asks the first time. */
+export function leaseQuestion(session: Session, { runId, threadId }: Lease): Statement {
+  return question("one", session.sharing(HOLDS), runId, threadId);
+}
+
+/** What {@link listRuns} asks. */
+export function runQuestions(session: Session, threadId: string): Statement[] {
+  const { clock } = session.engine.dialect;
+  return [question("all", RUNS_OF, threadId), ...(clock === undefined ? [] : [question("one", clock)])];
+}
+
 export function* listRuns(session: Session, threadId: string): Program<RunRow[]> {
   return yield* toRuns(session, yield* session.all<RawRun>(RUNS_OF, threadId));
 }
@@ -425,15 +471,24 @@ export function* currentTask(session: Session, key: ThreadState): Program<TaskRo
   return row && toTask(session, key.threadId, row);
 }
 
+/** What {@link lastRunTask} asks. */
+export function lastRunTaskQuestion(thread: number): Statement {
+  return question("all", SINCE_LAST_RUN, thread);
+}
+
 /** The newest interval in which something ran. */
 export function* lastRunTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
   const [first] = (yield* session.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(session, key.threadId, row));
   return first?.kind === "run" ? first : undefined;
 }
 
+/** What {@link listTasks} asks. */
+export function tasksQuestion(thread: number): Statement {
+  return question("all", ALL, thread);
+}
+
 export function* listTasks(session: Session, threadId: string): Program<TaskRow[]> {
-  const key = yield* threadKey(session, threadId);
-  return key === undefined ? [] : yield* tasksOf(session, key);
+  return (yield* rowsOf<RawTask>(session, threadId, ALL)).map((row) => toTask(session, threadId, row));
 }
 
 export function* tasksOf(session: Session, { thread, threadId }: ThreadState): Program<TaskRow[]> {

@@ -30,14 +30,12 @@ export function* listThreads(session: Session, query: { after: string | undefine
   if (query.after === undefined) yield* verifyListed(session);
   const ids = yield* session.rows<[string]>(PAGE, query.after ?? "", query.limit);
   let last = query.after ?? "";
-  const rows: ThreadRow[] = [];
   for (const [threadId] of ids) {
     refuseBack("langgraph_threads", last, threadId);
     last = threadId;
-    const row = yield* getThread(session, threadId);
-    if (row !== undefined) rows.push(row);
   }
-  return rows;
+  const rows = yield* session.sideBySide(ids.map(([threadId]) => getThread(session, threadId)));
+  return rows.filter((row) => row !== undefined);
 }
 
 /**
@@ -51,14 +49,15 @@ function* verifyListed(session: Session): Program<void> {
 
 export function* getThread(session: Session, threadId: string): Program<ThreadRow | undefined> {
   const key = yield* threadKey(session, threadId);
-  const row = key && (yield* session.get<Row>(ONE, key.thread));
-  if (key === undefined || row === undefined) return undefined;
+  if (key === undefined) return undefined;
+  const [row, intervals] = yield* session.sideBySide([session.get<Row>(ONE, key.thread), tasksOf(session, key)]);
+  if (row === undefined) return undefined;
   const { created_at: createdAt, epoch, checkpoints, live, turns } = row;
   if (checkpoints !== live) {
     const what = `thread ${JSON.stringify(threadId)}`;
     throw corrupted(what, "a newest version of each of its checkpoints", `${live} of ${checkpoints}`, { threadId });
   }
-  const tasks = new Set((yield* tasksOf(session, key)).map(({ taskId }) => taskId)).size;
+  const tasks = new Set(intervals.map(({ taskId }) => taskId)).size;
   return { threadId, createdAt, epoch, checkpoints, turns, tasks };
 }
 

@@ -1,7 +1,8 @@
 import { push } from "../../push";
 import { StaleFacts } from "../engine";
 import { namespaceAbove, nodeTaskIdOf } from "../namespaces";
-import { answered, mapped, type Program } from "../program";
+import { textFor } from "../dialect";
+import { answered, type Program, question, type Statement } from "../program";
 import { corrupted } from "../refusals";
 import { changedTurn, GRAPH_ROWS, type RawTurn, toTurn, TURN_ROWS } from "../rows";
 import { LeftUnwritten, type Session } from "../session";
@@ -19,7 +20,7 @@ import type {
 } from "../store";
 import type { ChangesOf, TURNS } from "../tables";
 import { headKey, type ThreadState } from "../thread-state";
-import { claimTask, type Entry, enterThread, isThere, threadIdOf, threadKey } from "./thread-rows";
+import { aboutThread, claimTask, type Entry, enterThread, isThere, threadIdOf, threadKey } from "./thread-rows";
 import { storeChunks } from "./values";
 
 const LATEST_ID = `SELECT checkpoint_id, step FROM langgraph_snapshots
@@ -322,8 +323,15 @@ export function* turnOf(session: Session, row: RawTurn): Program<TurnRow> {
 }
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
-const OF_TURN = "SELECT id, seq, graph FROM langgraph_checkpoints WHERE id = ? AND thread = ? AND graph IS NOT NULL";
-const DOCUMENT = "SELECT digest, document FROM langgraph_graphs WHERE thread = ? AND seq = ?";
+/** The plus keeps SQLite on the index by id. */
+const OF_TURNS = textFor(
+  ({ texts }) => `SELECT id, seq, graph FROM langgraph_checkpoints
+  WHERE id IN (${texts("?1")}) AND +thread = ?2 AND graph IS NOT NULL`,
+);
+const GRAPHS_OF_TURNS = textFor(
+  ({ texts }) => `SELECT seq, digest, document FROM langgraph_graphs WHERE thread = ?2 AND seq IN (
+  SELECT graph FROM langgraph_checkpoints WHERE id IN (${texts("?1")}) AND +thread = ?2 AND graph IS NOT NULL)`,
+);
 /** A turn in the archive of a rewind may be restored and need its graph. */
 const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
   AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS c WHERE c.thread = ?1 AND c.graph = langgraph_graphs.seq)
@@ -347,19 +355,27 @@ function* graphSeq(session: Session, key: ThreadState, graph: GraphReference | u
 
 /** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
 export function* graphsOfTurns(session: Session, threadId: string, turnIds: readonly string[]): Program<GraphRow[]> {
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined) return [];
-  const turns = new Map<number, string[]>();
-  const ofTurns = [...new Set(turnIds)].map((id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
-  const found = yield* session.sideBySide(ofTurns);
-  for (const [id, , graph] of found.flat().sort(([, left], [, right]) => left - right)) push(turns, graph, id);
-  return yield* mapped(turns, function* ([seq, ids]) {
-    const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
-    // A graph is written before the turns that refer to it, and deleted after them.
-    if (row === undefined)
-      throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
-    return { ...row, turnIds: ids };
+  if (turnIds.length === 0) return [];
+  const ids = JSON.stringify([...new Set(turnIds)]);
+  const questions = (thread: number): Statement[] => [
+    question("arrays", OF_TURNS(session), ids, thread),
+    question("all", GRAPHS_OF_TURNS(session), ids, thread),
+  ];
+  const found = yield* aboutThread(session, threadId, questions, function* ({ thread }) {
+    const turns = new Map<number, string[]>();
+    const rowsOfTurns = yield* session.rows<[string, number, number]>(OF_TURNS(session), ids, thread);
+    for (const [id, , graph] of rowsOfTurns.toSorted(([, left], [, right]) => left - right)) push(turns, graph, id);
+    const rows = yield* session.all<{ seq: number; digest: string; document: string }>(GRAPHS_OF_TURNS(session), ids, thread);
+    const graphs = new Map(rows.map(({ seq, ...row }) => [seq, row]));
+    return [...turns].map(([seq, ofGraph]) => {
+      const row = graphs.get(seq);
+      // A graph is written before the turns that refer to it, and deleted after them.
+      if (row === undefined)
+        throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
+      return { ...row, turnIds: ofGraph };
+    });
   });
+  return found ?? [];
 }
 
 export function* deleteUnusedGraphs(session: Session, key: ThreadState): Program<void> {

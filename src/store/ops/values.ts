@@ -2,10 +2,10 @@ import { isAscii } from "node:buffer";
 import { chunkAddresses, chunkTag } from "../../codec";
 import { corrupted } from "../refusals";
 import { textFor } from "../dialect";
-import type { Program } from "../program";
+import { type Program, question, type Statement } from "../program";
 import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { Session } from "../session";
-import { threadKey } from "./thread-rows";
+import { aboutThread } from "./thread-rows";
 import type { Chunk, ListPointer, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
 import { STORED, type ThreadState } from "../thread-state";
 
@@ -158,11 +158,13 @@ export function* readChunks(
   threadId: string,
   addresses: readonly string[],
 ): Program<ReadonlyMap<string, string>> {
-  const key = yield* threadKey(session, threadId);
-  if (key === undefined || addresses.length === 0) return new Map();
-  const reader = new ChunkReader(session, key);
-  for (const address of addresses) yield* reader.read(address);
-  return reader.texts;
+  const asked = (thread: number): Statement[] => addresses.map((address) => question("one", BODY, thread, address));
+  const texts = yield* aboutThread(session, threadId, asked, function* (key) {
+    const reader = new ChunkReader(session, key);
+    for (const address of addresses) yield* reader.read(address);
+    return reader.texts;
+  });
+  return texts ?? new Map<string, string>();
 }
 
 const PATH = `WITH RECURSIVE path(list, base, start, upto) AS (
