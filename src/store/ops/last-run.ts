@@ -141,8 +141,8 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
 }
 
 /** The newest version of each of these checkpoints of the outermost graph. */
-const NEWEST_OF = textFor(({ texts }) =>
-  SNAPSHOT_ROWS.select(`AS s WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id IN (${texts("?2")})
+const NEWEST_OF = textFor(({ among }) =>
+  SNAPSHOT_ROWS.select(`AS s WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id ${among("?2")}
     AND seq = (SELECT max(n.seq) FROM langgraph_snapshots AS n
       WHERE n.thread = ?1 AND n.checkpoint_ns = '' AND n.checkpoint_id = s.checkpoint_id)`),
 );

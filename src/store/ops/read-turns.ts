@@ -9,8 +9,8 @@ import { turnOf, updateTurn } from "./turns";
 const BY_ID = TURN_ROWS.select("WHERE id = ?");
 const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
 const KNOWN = textFor(
-  ({ texts }) => `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id IN (${texts("?")})`,
+  ({ among }) => `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
+  WHERE thread = ? AND node_task_id ${among("?")}`,
 );
 /**
  * The plus keeps SQLite on the index by node task. If a node's checkpoint and its run weren't kept ("exit", or no checkpointer),

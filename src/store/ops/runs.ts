@@ -9,19 +9,19 @@ import { listRuns, showInThread } from "./thread-rows";
 
 /** Whether a run on another machine still lives is told by the database's clock, if it has one of its own. */
 const BEAT = textFor(
-  ({ clock, texts }) =>
+  ({ clock, among }) =>
     `UPDATE langgraph_runs SET beat_at = ${clock === undefined ? "?1" : `CASE WHEN ?1 <= 0 THEN ?1 ELSE (${clock}) END`}
-  WHERE run_id IN (${texts("?2")}) RETURNING run_id AS id`,
+  WHERE run_id ${among("?2")} RETURNING run_id AS id`,
 );
 /**
  * A heartbeat waits for nobody who has locked the row of another run of the process. A row that is locked is left out, and still told as
  * there: the next heartbeat tries it again.
  */
 const BEAT_UNLOCKED = textFor(
-  ({ clock = "?1", texts, skipLocked = "" }) =>
+  ({ clock = "?1", among, skipLocked = "" }) =>
     `WITH beaten AS (UPDATE langgraph_runs SET beat_at = (${clock}) WHERE run_id IN (
-      SELECT run_id FROM langgraph_runs WHERE run_id IN (${texts("?2")})${skipLocked}))
-    SELECT run_id AS id FROM langgraph_runs WHERE run_id IN (${texts("?2")})`,
+      SELECT run_id FROM langgraph_runs WHERE run_id ${among("?2")}${skipLocked}))
+    SELECT run_id AS id FROM langgraph_runs WHERE run_id ${among("?2")}`,
 );
 const LEAVE = `UPDATE langgraph_runs SET run_id = ?2, beat_at = ${LEFT} WHERE run_id = ?1`;
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";

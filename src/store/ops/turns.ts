@@ -325,12 +325,12 @@ export function* turnOf(session: Session, row: RawTurn): Program<TurnRow> {
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
 /** The plus keeps SQLite on the index by id. */
 const OF_TURNS = textFor(
-  ({ texts }) => `SELECT id, seq, graph FROM langgraph_checkpoints
-  WHERE id IN (${texts("?1")}) AND +thread = ?2 AND graph IS NOT NULL`,
+  ({ among }) => `SELECT id, seq, graph FROM langgraph_checkpoints
+  WHERE id ${among("?1")} AND +thread = ?2 AND graph IS NOT NULL`,
 );
 const GRAPHS_OF_TURNS = textFor(
-  ({ texts }) => `SELECT seq, digest, document FROM langgraph_graphs WHERE thread = ?2 AND seq IN (
-  SELECT graph FROM langgraph_checkpoints WHERE id IN (${texts("?1")}) AND +thread = ?2 AND graph IS NOT NULL)`,
+  ({ among }) => `SELECT seq, digest, document FROM langgraph_graphs WHERE thread = ?2 AND seq IN (
+  SELECT graph FROM langgraph_checkpoints WHERE id ${among("?1")} AND +thread = ?2 AND graph IS NOT NULL)`,
 );
 /** A turn in the archive of a rewind may be restored and need its graph. */
 const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
