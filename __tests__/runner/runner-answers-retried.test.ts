@@ -87,3 +87,49 @@ test.each(pairs(["sync", "async", "exit"] as const, shapes).map(([durability, sh
     await (saver.close() as unknown);
   },
 );
+
+/** What graphs see whose node is tried again, and what is warned of. */
+async function retriedWith(inputs: readonly (readonly string[])[], checkpointer?: boolean) {
+  const warnings: string[] = [];
+  const saver = openSaver(":memory:", {
+    logger: { ...quiet, warn: (_: object, message: string) => void warnings.push(message) },
+  });
+  const seen: string[] = [];
+  let attempt = 0;
+  const sub = new StateGraph(State)
+    .addNode("first", ({ log }) => {
+      seen.push(`first ${log.join()}`);
+      return {};
+    })
+    .addNode("fails", () => {
+      if (attempt < inputs.length) throw new Error("429");
+      return {};
+    })
+    .addEdge(START, "first")
+    .addEdge("first", "fails")
+    .compile(checkpointer === undefined ? {} : { checkpointer });
+  const graph = new StateGraph(State)
+    .addNode(
+      "n",
+      async () => {
+        for (const input of inputs[attempt++] ?? [])
+          await sub.invoke({ log: [input] }).catch((error: unknown) => {
+            if (attempt < inputs.length) throw error;
+          });
+        return {};
+      },
+      { retryPolicy },
+    )
+    .addEdge(START, "n")
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  await graph.invoke({ log: [] }, { configurable: { thread_id: "t" } });
+  await (saver.close() as unknown);
+  return { seen, warned: warnings.filter((message) => /^node "n" is tried again .*another input/.test(message)).length };
+}
+
+test("S4.2 a graph that a retry calls with another input continues with its first, which is warned of once", async () => {
+  expect(await retriedWith([["a"], ["b"], ["c"]])).toEqual({ seen: ["first a"], warned: 1 });
+  expect(await retriedWith([["a"], ["a"], ["a"]])).toEqual({ seen: ["first a"], warned: 0 });
+  expect((await retriedWith([["a"], ["b"]], false)).seen).toEqual(["first a", "first b"]);
+});

@@ -7,6 +7,7 @@ import { TurnsError } from "../errors";
 import { nodeTaskIdOf } from "../store/namespaces";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
+import { CalledGraphs } from "./called-graphs";
 import { around, Draining, OpenWork } from "./draining";
 import { type Attempt, type Elsewhere, type GraphRun, handledTaskOf, type NodeTaskInfo, type OuterRun } from "./node-task";
 import { ModelRuns } from "./tokens";
@@ -30,6 +31,8 @@ interface StartedRun {
   metadata: Record<string, unknown> | undefined;
   runName: string | undefined;
   elsewhere?: Elsewhere | undefined;
+  /** What runs. */
+  serialized?: Serialized;
 }
 
 interface Doubt {
@@ -52,6 +55,7 @@ export class TurnRecorder {
   readonly #attempts = new Map<string, Attempt>();
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
+  readonly #called = new CalledGraphs();
   /** Node tasks whose last attempt left an effect with an unknown outcome, while their outermost run continues. */
   readonly #doubts = new Map<string, Doubt>();
 
@@ -100,6 +104,8 @@ export class TurnRecorder {
       isMarked,
     });
     known.bringsUpdate = bringsUpdate(inputs);
+    if (within !== undefined && isGraphRun(started.serialized) && this.#called.isChanged(within, inputs))
+      this.#log.callsWithAnotherInput(within);
     try {
       const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined;
       if (isOutermost && !isGraph) run.sawDeletion = await this.#log.deletionOf(threadId);
@@ -436,8 +442,8 @@ export class RecorderFace extends BaseCallbackHandler {
 
   /** The declared type has another order; core passes the run's type before its name. */
   override handleChainStart(...args: Told<"handleChainStart">): Promise<void> {
-    const [, inputs, runId, parentRunId, tags, metadata, , runName] = args;
-    const started = { runId, parentRunId, tags, metadata, runName, elsewhere: this.#elsewhere };
+    const [serialized, inputs, runId, parentRunId, tags, metadata, , runName] = args;
+    const started = { serialized, runId, parentRunId, tags, metadata, runName, elsewhere: this.#elsewhere };
     return this.recorder.chainStarts(this.graph, inputs, started).catch(throwUnprinted);
   }
 
@@ -497,6 +503,11 @@ export function faceIn(callbacks: RunnableConfig["callbacks"], recorder: TurnRec
 
 export function isRecorderOf(handler: unknown, recorder: TurnRecorder): handler is RecorderFace {
   return handler instanceof RecorderFace && handler.recorder === recorder;
+}
+
+/** Whether LangChain tells of a graph, by the class that it names. */
+function isGraphRun(serialized: Serialized | undefined): boolean {
+  return serialized?.id?.[0] === "langgraph" && serialized.id[1] === "pregel";
 }
 
 function throwUnprinted(error: unknown): never {

@@ -67,6 +67,19 @@ export class TurnLog {
     );
   }
 
+  /** A node is tried again and calls a graph with another input, which the graph doesn't see. */
+  callsWithAnotherInput({ threadId, name: node, nodeNs, nodeTaskId }: Attempt): void {
+    const place = `calls of ${nodeNs}|${node}`;
+    if (this.#warnedOf.has(place)) return;
+    this.#warnedOf.add(place);
+    this.#parts.options.logger.warn(
+      { threadId, node, nodeTaskId },
+      `node ${JSON.stringify(node)} is tried again and calls a graph with another input than before. The graph resumes where it failed, with its ` +
+        "first input, so that none of its nodes is repeated. To begin it anew with the new input, catch the error in the node and call it " +
+        "there again, or compile it with checkpointer: false.",
+    );
+  }
+
   /** The deletion of its thread that a run finds when it starts now. */
   deletionOf(threadId: string): Awaitable<SawDeletion> {
     const found = this.#parts.runs.foundAt(threadId);
