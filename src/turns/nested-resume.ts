@@ -158,7 +158,7 @@ export async function beginVisit(
 const ANSWERS = "__pregel_resume_map";
 /** How many answers each node task had when a graph first read them in the run that got these answers, by the task's id. */
 const counted = new WeakMap<object, Map<string, number>>();
-/** The answers of the run, of which some were left out here. */
+/** The answers of the run, for those without some of them. */
 const wholes = new WeakMap<object, object>();
 
 /**

@@ -75,7 +75,7 @@ export class TurnLog {
     this.#parts.options.logger.warn(
       { threadId, node, nodeTaskId },
       `node ${JSON.stringify(node)} is tried again and calls a graph with another input than before. The graph resumes where it failed, with its ` +
-        "first input, so that none of its nodes is repeated. To begin it anew with the new input, catch the error in the node and call it " +
+        "first input, so that none of its nodes is repeated. To begin it from scratch with the new input, catch the error in the node and call it " +
         "there again, or compile it with checkpointer: false.",
     );
   }
