@@ -68,7 +68,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const draining = new Draining();
   const runs = new RunRegistry({ store, log: logger, createId, clock, draining });
   const failures = new PendingFailures(runs);
-  const space = new SpaceKeeper(store, logger, (run) => isAlive(run));
+  const space = new SpaceKeeper(store, logger, isAlive);
   const now = (): number => clock().getTime();
   const retention = options.retention && new Retention({ store, options: options.retention, now, log: logger, events, space });
   const redaction = new Redaction(options, values, serde, events);
@@ -100,12 +100,12 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const writesSaves = new WritesSaves({ ...saving, redaction, seen });
   const rewinding: RewindParts = {
     now: () => clock().toISOString(),
-    isAlive: (run) => isAlive(run),
+    isAlive,
     hold: (threadId, within) => runs.hold(threadId, within),
     keepOpen: (threadId) => draining.keepOpen(threadId),
     ...{ store, content, events, space, createId },
   };
-  const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
+  const pruning: PruneParts = { store, now, isAlive };
   return {
     effects: new Effects(journaled),
     turns: new Turns({ store, values, serde }),

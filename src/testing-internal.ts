@@ -108,7 +108,7 @@ export { beginTracing, spanned, Tracing } from "./tracing";
 export { pullTaskId } from "./turns/node-task";
 export { OpenWork } from "./turns/draining";
 export { EarlyOutcomes, SeenCheckpoints } from "./turns/handed-in";
-export { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./turns/process-identity";
+export { BEAT_EXPIRY_MS, isAliveAt, runsOfThisProcess, thisProcess } from "./turns/process-identity";
 export { RecorderFace } from "./turns/recorder";
 export { RECORDER_NAME, TurnRecorder } from "./turns/recorder";
 export { RunRegistry } from "./turns/run-registry";

@@ -13,7 +13,7 @@ import {
   encode,
   type Failpoint,
   type FailpointDetails,
-  isAlive,
+  isAliveAt,
   matches,
   NO_COPY,
   openSqliteStore,
@@ -210,14 +210,14 @@ describe("whether a run is still running", () => {
     ["one of another thread of this process", { pidStart: `${thisProcess().pidStart}/7` }, true],
     ["one of another thread of this process, silent for long", { pidStart: `${thisProcess().pidStart}/7`, beatAt: stale }, false],
   ])("%s", (_, more, alive) => {
-    expect(isAlive(row(more), now)).toBe(alive);
+    expect(isAliveAt(row(more), now)).toBe(alive);
   });
 
   test("one of this process that is running, whenever it gave its last sign of life", () => {
     runsOfThisProcess.add("run");
     try {
-      expect(isAlive(row({ beatAt: stale }), now)).toBe(true);
-      expect(isAlive(row({ pid: gone }), now)).toBe(false);
+      expect(isAliveAt(row({ beatAt: stale }), now)).toBe(true);
+      expect(isAliveAt(row({ pid: gone }), now)).toBe(false);
     } finally {
       runsOfThisProcess.delete("run");
     }
@@ -228,7 +228,7 @@ describe("whether a run is still running", () => {
       throw Object.assign(new Error("kill EPERM"), { code: "EPERM" });
     });
     try {
-      expect(isAlive(row({ pid: process.ppid, pidStart: "" }), now)).toBe(true);
+      expect(isAliveAt(row({ pid: process.ppid, pidStart: "" }), now)).toBe(true);
     } finally {
       kill.mockRestore();
     }
@@ -240,9 +240,9 @@ describe("whether a run is still running", () => {
       .replace(/^.*\) /s, "")
       .split(" ")[19]!;
     const pid = process.ppid;
-    expect(isAlive(row({ pid, pidStart: start }), now)).toBe(true);
-    expect(isAlive(row({ pid, pidStart: `${start}/3` }), now)).toBe(true);
-    expect(isAlive(row({ pid, pidStart: `${start}0` }), now)).toBe(false);
+    expect(isAliveAt(row({ pid, pidStart: start }), now)).toBe(true);
+    expect(isAliveAt(row({ pid, pidStart: `${start}/3` }), now)).toBe(true);
+    expect(isAliveAt(row({ pid, pidStart: `${start}0` }), now)).toBe(false);
   });
 });
 

@@ -43,9 +43,14 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
  * because the wall clock can be set during a run; or by the database's clock, if that is on a server. Processes that share a file in WAL mode share a machine, so a run from before
  * the machine's start is over.
  *
- * @param now by {@link uptime}
+ * It takes nothing else, so that it can be handed to `filter`.
  */
-export function isAlive(run: RunRow, now = uptime()): boolean {
+export function isAlive(run: RunRow): boolean {
+  return isAliveAt(run, uptime());
+}
+
+/** @param now by {@link uptime} */
+export function isAliveAt(run: RunRow, now: number): boolean {
   const here = thisProcess();
   const { quietMs } = run;
   if (run.beatAt <= 0 || (quietMs === undefined && run.boot !== here.boot)) return false;
