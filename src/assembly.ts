@@ -88,6 +88,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   recorder[JOURNAL] = new EffectJournal({
     isOf: (saver) => isSaver(saver) && internalsOf(saver as object).store === store,
     attemptOf: (runId, nodeTaskId) => recorder.liveAttemptOf(runId, nodeTaskId),
+    called: (attempt) => recorder.callsEffect(attempt),
     namesOf,
     ...journaled,
   });

@@ -1,4 +1,5 @@
 import {
+  Annotation,
   Command,
   EmptyInputError,
   GraphInterrupt,
@@ -6,8 +7,12 @@ import {
   InvalidUpdateError,
   NodeInterrupt,
   ParentCommand,
+  START,
+  StateGraph,
 } from "@langchain/langgraph";
 import { decode, encode, TurnsError } from "../../src/testing-internal";
+import { openSaver } from "../support/open-saver";
+import { tempFile } from "../support/temp";
 
 const roundTrip = (value: unknown): any => decode(encode(value));
 
@@ -28,6 +33,30 @@ class Custom extends TypeError {
 }
 
 describe("Values: errors of classes outside the table", () => {
+  it("Values: in the state, an error of an own class is restored as the built-in one it extends, a DOMException as an Error", async () => {
+    const path = tempFile();
+    const State = Annotation.Root({ own: Annotation<Custom>(), abort: Annotation<DOMException>() });
+    const [own, abort] = [new Custom("what", "why"), AbortSignal.abort().reason as DOMException];
+    const builder = new StateGraph(State).addNode("a", () => ({ own, abort })).addEdge(START, "a");
+    const thread = { configurable: { thread_id: "t" } };
+    const saver = openSaver(path);
+    const saved = await saver.attach(builder.compile({ checkpointer: saver })).invoke({}, thread);
+    // The run itself passes on the error as it is.
+    expect([saved.own, saved.abort]).toEqual([own, abort]);
+    expect(saved.own).toBeInstanceOf(Custom);
+    saver.close();
+    const another = openSaver(path);
+    const { values } = await another.attach(builder.compile({ checkpointer: another })).getState(thread);
+    const back = values as { own: any; abort: any };
+    expect([back.own, back.abort].map((error) => Object.getPrototypeOf(error))).toEqual([TypeError.prototype, Error.prototype]);
+    expect([back.own.name, back.own.message, back.own.stack]).toEqual(["Custom", "what", own.stack]);
+    expect([back.own.code, back.own.reason, back.own.at]).toEqual(["E_CUSTOM", "why", new Date(1)]);
+    expect(back.own.cause).toEqual(own.cause);
+    expect(back.own.method).toBeUndefined();
+    expect([back.abort.name, back.abort.message, back.abort.code]).toEqual(["AbortError", abort.message, abort.code]);
+    another.close();
+  });
+
   it("Values: a custom error is restored as the built-in class it extends, with all it had", () => {
     const value = new Custom("what", new Map([[1, 2]]));
     const back = roundTrip({ list: [value] }).list[0];

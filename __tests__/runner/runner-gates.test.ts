@@ -34,7 +34,41 @@ const rollback = (at: World, nodes: GraphRunnerOptions["nodes"]): GraphRunnerOpt
   ...(nodes === undefined ? {} : { nodes }),
 });
 
+const withoutGates = (error: unknown): boolean => (error as { code?: unknown }).code !== "VALIDATION_FAILED";
+
 describe("S3.4 runner: a gate that rolls back", () => {
+  test.each([
+    ["LangGraph retries first, and that undoes nothing", undefined, ["mail of b", "unmail of b", "mail of b"], 4],
+    ["a policy that excludes the gate's error rolls back at once", withoutGates, ["mail of b", "unmail of b", "mail of b"], 2],
+  ])("S3.4 with a retryPolicy around a gate: %s", async (_, retryOn, mails, scores) => {
+    const at = world();
+    let scored = 0;
+    const validate = (): number => (++scored < scores ? 0.1 : 1);
+    const graph = new StateGraph(State)
+      .addNode("b", mailing(at, "b"), {
+        retryPolicy: { maxAttempts: 2, initialInterval: 1, jitter: false, logWarning: false, ...(retryOn && { retryOn }) },
+      })
+      .addEdge(START, "b")
+      .compile({ checkpointer: at.saver });
+    const runner = new GraphRunner(graph, rollback(at, { b: { validate, maxRollbacks: 1 } }));
+    expect(await runner.invoke({ log: [] }, { threadId: "t" })).toEqual({ log: ["b"] });
+    expect([at.ledger.all, scored]).toEqual([mails, scores]);
+    expect(await at.saver.rewinds.list("t")).toHaveLength(1);
+  });
+
+  test("S3.4 with a retryPolicy and maxRollbacks 0, the node still runs as often as its policy says", async () => {
+    const at = world();
+    let scored = 0;
+    const graph = new StateGraph(State)
+      .addNode("b", mailing(at, "b"), { retryPolicy: { maxAttempts: 3, initialInterval: 1, jitter: false, logWarning: false } })
+      .addEdge(START, "b")
+      .compile({ checkpointer: at.saver });
+    const validate = (): number => (++scored, 0);
+    const runner = new GraphRunner(graph, rollback(at, { b: { validate, maxRollbacks: 0 } }));
+    await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toEqual(failed("b"));
+    expect([at.ledger.all, scored]).toEqual([["mail of b"], 3]);
+  });
+
   test.each(["invoke", "stream"] as const)(
     "S3.4 %s goes back to the checkpoint before the node, effects undone, and tries again",
     async (how) => {

@@ -32,6 +32,8 @@ interface JournalParts {
   options: Pick<ResolvedOptions, "createId" | "clock" | "logger" | "classInstances">;
   events: SaverEmitter;
   attemptOf: (runId: string | undefined, nodeTaskId: string) => Attempt | undefined;
+  /** Is told of each call. */
+  called: (attempt: Attempt) => void;
   namesOf: (threadId: string) => TaskNames;
   /** Whether this journal is a saver's. */
   isOf: (saver: unknown) => boolean;
@@ -99,6 +101,7 @@ export class EffectJournal {
   called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
     const attempt = this.parts.attemptOf(place.runId, place.nodeTaskId);
     if (attempt === undefined || attempt.run.isLate) throw ended(name, place);
+    this.parts.called(attempt);
     const course = this.#courseOf(attempt);
     const ordinal = course.counts.get(name) ?? 0;
     if (id === undefined) course.counts.set(name, ordinal + 1);

@@ -6,6 +6,7 @@ import { type GatesOptions, resolveGates } from "../guards/gates";
 import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
 import { AttachedGraph, pregelOf, type PregelLike } from "./attached-graph";
+import { keepEffectsOutOfCache } from "./cached-outputs";
 import { repairNestedResume } from "./nested-resume";
 import { faceIn, isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
 
@@ -119,7 +120,7 @@ const CHECKPOINTER = 7;
 
 /**
  * Watches each run of an attached graph, copies made by `withConfig` included. It tells the recorder which checkpointer the run
- * uses, and when its last step is over. It also keeps the recorder out of configs that users see: in the streams "debug" and "checkpoints", and in `getState` of
+ * uses, and when its last step is over. It keeps outputs with effects out of LangGraph's cache. It also keeps the recorder out of configs that users see: in the streams "debug" and "checkpoints", and in `getState` of
  * a thread without checkpoints.
  *
  * @param face what was put into the graph's callbacks
@@ -146,6 +147,7 @@ function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void 
   });
   if (runSteps !== undefined)
     replace("_runLoop", async (finishing: FinishingRun) => {
+      if (finishing.loop !== undefined) keepEffectsOutOfCache(finishing.loop);
       await runSteps.call(pregel, finishing);
       const { manager, checkpoint } = finishing.loop ?? {};
       if (manager?.runId !== undefined && checkpoint?.id !== undefined) face.recorder.stepsEnded(manager.runId, checkpoint.id);

@@ -58,6 +58,8 @@ export class TurnRecorder {
   readonly #called = new CalledGraphs();
   /** Node tasks whose last attempt left an effect with an unknown outcome, while their outermost run continues. */
   readonly #doubts = new Map<string, Doubt>();
+  /** Node tasks in which an effect was called, with their outermost run, while that continues. */
+  readonly #withEffects = new Map<string, string>();
 
   readonly #draining: Draining;
   /** Nodes inside which a node was refused because the saver drains: no matter what they return, it is no result. */
@@ -219,6 +221,7 @@ export class TurnRecorder {
       return this.#nodeEnds(attempt, status, outcome);
     }
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
+    for (const [nodeTaskId, outerRunId] of this.#withEffects) if (outerRunId === runId) this.#withEffects.delete(nodeTaskId);
     // LangGraph doesn't report the end of a nested graph that it aborts.
     for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
   }
@@ -283,6 +286,18 @@ export class TurnRecorder {
     if (runId !== undefined && !this.#lineage.has(runId)) return undefined;
     const attempt = this.attemptOf(runId, nodeTaskId);
     return attempt !== undefined && this.#attempts.has(attempt.runId) ? attempt : undefined;
+  }
+
+  /** An attempt calls an effect, found or done now. */
+  callsEffect(attempt: Attempt): void {
+    const outerRunId = this.#lineage.get(attempt.runId)?.outermost.runId ?? attempt.run.runId;
+    for (const { nodeTaskId } of [attempt, ...around(attempt, [...this.#attempts.values()])])
+      this.#withEffects.set(nodeTaskId, outerRunId);
+  }
+
+  /** Whether an effect was called in a node task, at any depth, since its outermost run began. */
+  hasEffects(nodeTaskId: string): boolean {
+    return this.#withEffects.has(nodeTaskId);
   }
 
   /** The lease of the outermost run around a run. */
