@@ -36,6 +36,18 @@ describe("what a call of the runner says", () => {
     },
   );
 
+  test.each([0, -1, Number.NaN, "2"])("S3.2 maxConcurrency %p is refused, and the thread stays free", async (maxConcurrency) => {
+    const runner = new GraphRunner<any>(chain(saver));
+    const options = bad({ threadId: "t", version: "v2", maxConcurrency });
+    const refused = { code: "INVALID_OPTION", data: { option: "maxConcurrency" } };
+    await expect(runner.invoke({ log: [] }, options)).rejects.toMatchObject(refused);
+    await expect(runner.stream({ log: [] }, options)).rejects.toMatchObject(refused);
+    expect(() => runner.streamEvents({ log: [] }, options)).toThrow(expect.objectContaining(refused));
+    await expect(runner.resume(options)).rejects.toMatchObject(refused);
+    for (const enough of [1, 7, Infinity, undefined])
+      expect((await runner.invoke({ log: [] }, bad({ threadId: "t", maxConcurrency: enough }))).log.at(-1)).toBe("c");
+  });
+
   test("S4.3 a policy that is none is refused, and does not stand for another one", async () => {
     const runner = new GraphRunner(chain(saver));
     await runner.invoke({ log: [] }, { threadId: "t" });
