@@ -495,6 +495,28 @@ describe("I3.3 rewinds and prunes", () => {
   });
 });
 
+describe("S2.1 I3.3 the same prune again", () => {
+  const wishes = [1, 2, 3, 5].flatMap((frequency) => [1, 2, 4].map((keepLast) => [frequency, keepLast] as const));
+  test.each(wishes)(
+    "S2.1 I3.3 finds nothing left to remove after archives went: delta snapshots every %i, keepLast %i",
+    async (frequency, keepLast) => {
+      const shop = open({ frequency });
+      const run = async (task_id: string): Promise<unknown> => shop.graph.invoke(input(task_id), at(THREAD, { task_id }));
+      for (const name of ["t1", "t2", "t3"]) await run(name);
+      await shop.saver.rewind({ threadId: THREAD, toTask: "t2" });
+      await run("t4");
+      await shop.saver.rewind({ threadId: THREAD, toTask: "t2" });
+      for (const name of ["t5", "t6"]) await run(name);
+      const dry = await shop.saver.prune({ keepLast, dryRun: true });
+      const { checkpoints, writes, turns, chunks } = await shop.saver.prune({ keepLast });
+      expect(dry).toMatchObject({ checkpoints, writes, turns, chunks });
+      expect(checkpoints).toBeGreaterThan(0);
+      expect(await shop.saver.prune({ keepLast })).toMatchObject({ checkpoints: 0, writes: 0, turns: 0, chunks: 0 });
+      expect((await shop.saver.verify()).problems).toEqual([]);
+    },
+  );
+});
+
 describe("I3.3 values that only an archive refers to", () => {
   const item = (id: number): object => ({ id, text: "m".repeat(200) + id });
   const items = (count: number): object[] => Array.from({ length: count }, (_, id) => item(id));

@@ -44,7 +44,7 @@ export interface PruneFacts {
 
 const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, position, superseded_by, parent_checkpoint_id, source, run_id, created_at,
   delta FROM langgraph_snapshots WHERE ${ofThread()} ORDER BY seq`;
-const ARCHIVED = `SELECT row FROM langgraph_archive
+const ARCHIVED = `SELECT row, rewind_id FROM langgraph_archive
   WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY rewind_id, ordinal`;
 const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
   FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
@@ -61,9 +61,12 @@ export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
 
-export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts> {
+/** @param without rewinds whose archives count as removed */
+export function* factsOf(session: Session, key: ThreadState, without: ReadonlySet<string>): Program<PruneFacts> {
   const checkpoints = new Map<string, Stored>();
-  const archived = (yield* session.rows<[string]>(ARCHIVED, key.threadId)).map(([row]) => versionIn(archivedRow(row)));
+  const archived = (yield* session.rows<[string, string]>(ARCHIVED, key.threadId))
+    .filter(([, rewindId]) => !without.has(rewindId))
+    .map(([row]) => versionIn(archivedRow(row)));
   const rows = [...archived, ...(yield* session.rows<Row>(SNAPSHOTS, key.thread))];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
   const { writes, asking } = yield* writesOf(session, key);

@@ -19,7 +19,17 @@ const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE 
 export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Program<PrunePlan> {
   const rewind = yield* unfinishedRewind(session, key.threadId);
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
-  const facts = yield* factsOf(session, key);
+  // What only an archive needed isn't needed once the archive goes. Then more may go, other archives too.
+  for (let without: ReadonlySet<string> = new Set(); ;) {
+    const plan = yield* planWithout(session, key, wish, without);
+    if (plan.archives.every((id) => without.has(id))) return plan;
+    without = new Set([...without, ...plan.archives]);
+  }
+}
+
+/** @param without rewinds whose archives go */
+function* planWithout(session: Session, key: ThreadState, wish: PruneWish, without: ReadonlySet<string>): Program<PrunePlan> {
+  const facts = yield* factsOf(session, key, without);
   const places = yield* placesOf(session, facts);
   const wanted = yield* wish.kind === "runs"
     ? keptWithoutRuns(facts, places, wish.runIds)
@@ -43,7 +53,7 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   return {
     threadId: key.threadId,
     units: [...units, ...strays(facts, floor)],
-    archives: yield* archivesToGo(session, key, wish, floor),
+    archives: [...new Set([...without, ...(yield* archivesToGo(session, key, wish, floor))])],
     floor,
     stamp: key.stamp,
     examined: facts.checkpoints.size,
