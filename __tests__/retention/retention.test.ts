@@ -868,6 +868,42 @@ describe("S2.1 deleteForRuns", () => {
     },
   );
 
+  const ways = [{}, { encryption: { key: randomBytes(32) } }];
+  test.each(ways.flatMap((way) => ["r1", "r2", 'r"3\\'].map((gone) => [gone, Object.keys(way), way] as const)))(
+    "S2.1 I3.3 deletes archives with something of run %j, and no others %j",
+    async (gone, _, way) => {
+      const shop = open({ frequency: 0, ...way });
+      const run = async (task_id: string, run_id: string, threadId = THREAD): Promise<unknown> =>
+        shop.graph.invoke(input(`secret of ${run_id}`), { ...at(threadId, { task_id }), metadata: { run_id } });
+      const rewindIds: Record<string, string> = {};
+      for (const [threadId, runId] of [["only archived", 'r"3\\'] as const, ["other", "r2"] as const]) {
+        await run("first", "r0", threadId);
+        await run("later", runId, threadId);
+        rewindIds[runId] = (await shop.saver.rewind({ threadId, toTask: "first" })).rewindId as string;
+      }
+      await run("first", "r1");
+      const before = await shop.everything("other");
+      const report = await shop.saver.retention.deleteForRuns([gone]);
+      expect(report.threads).toBe(1);
+      expect(await shop.everything("other")).toEqual(before);
+      for (const [runId, rewindId] of Object.entries(rewindIds)) {
+        const threadId = runId === "r2" ? "other" : "only archived";
+        const left = shop.rowsOf("langgraph_archive").filter((row) => row.rewind_id === rewindId);
+        expect(left.length > 0).toBe(runId !== gone);
+        const takesBack = shop.saver.rewinds.takeBack(rewindId);
+        if (runId === gone) await expect(takesBack).rejects.toMatchObject({ code: "REWIND_CONFLICT" });
+        else await takesBack;
+        const runIds = (await collect<any>(shop.saver.list(at(threadId)))).map(({ metadata }) => metadata.run_id);
+        expect(new Set(runIds)).toEqual(new Set(runId === gone ? ["r0"] : ["r0", runId]));
+      }
+      if (gone === "r1") expect(await shop.roots()).toEqual([]);
+      if (gone !== "r1" && !("encryption" in way))
+        expect(JSON.stringify(dump(shop.path))).not.toContain(JSON.stringify(`secret of ${gone}`).slice(1, -1));
+      expect((await shop.saver.verify()).problems).toEqual([]);
+      expect(await shop.saver.retention.deleteForRuns([gone])).toMatchObject({ threads: 0, checkpoints: 0 });
+    },
+  );
+
   test("S2.1 is refused while one of the threads is running, before anything goes", async () => {
     const shop = open({ frequency: 0 });
     await shop.graph.invoke(input("1"), ofRun("r1", "a"));
