@@ -33,7 +33,16 @@ import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { type RewindParts, type Rewinds, rewound } from "./rewind/rewinds";
 import { rewindThread } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
-import { type Address, addressOf, checkedArgument, configurableOf, runAround, type RunNames, type RunStarts } from "./run-config";
+import {
+  type Address,
+  addressOf,
+  checkedArgument,
+  type CheckpointAddress,
+  configurableOf,
+  runAround,
+  type RunNames,
+  type RunStarts,
+} from "./run-config";
 import type { CheckpointSaves } from "./saving/put";
 import type { WritesSaves } from "./saving/put-writes";
 import { copyThread } from "./thread-copying";
@@ -150,7 +159,9 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    * @throws {TurnsError} INVALID_GRAPH, INVALID_OPTION
    */
   attach<G extends object>(graph: G, options?: AttachOptions): G {
-    attachRecorder(graph, this.#recorder, { saver: this, logger: this.#options.logger }, options);
+    const hasCheckpoint = async (at: CheckpointAddress): Promise<boolean> =>
+      (await readTuple(this.#tupleParts(), at)) !== undefined;
+    attachRecorder(graph, this.#recorder, { saver: this, logger: this.#options.logger, hasCheckpoint }, options);
     return graph;
   }
 

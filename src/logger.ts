@@ -17,3 +17,16 @@ export const defaultLogger: Logger = {
 function write(level: string, data: object, message: string): void {
   process.stderr.write(`langgraph-checkpoint-turns ${level}: ${message} ${JSON.stringify(data)}\n`);
 }
+
+/** The same logger, but its errors fail nobody's work: there's nobody left to tell. */
+export function harmless(logger: Logger): Logger {
+  const at = (level: keyof Logger) => (data: object, message: string) => {
+    try {
+      const told: unknown = logger[level](data, message);
+      if (told instanceof Promise) told.catch(() => undefined);
+    } catch {
+      // As for listeners of events, an error must not pass for a failed save.
+    }
+  };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}

@@ -1,6 +1,6 @@
 import { describe, TurnsError } from "./errors";
 import { ID_RULE, isId, newId, wallClock } from "./system";
-import { defaultLogger, type Logger } from "./logger";
+import { defaultLogger, harmless, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 import type { TurnType, TurnStatus } from "./store/store";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
@@ -143,7 +143,31 @@ export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, the valid values, and the given value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {
   refuseFormerName(options);
-  return checkedOptions(schema, options);
+  const checked = checkedOptions(schema, options);
+  return { ...checked, logger: harmless(checked.logger), clock: checkedClock(checked.clock) };
+}
+
+/** @returns a clock that throws INVALID_OPTION if the given one throws, or returns no valid date */
+function checkedClock(clock: () => Date): () => Date {
+  if (clock === wallClock) return clock;
+  return () => {
+    let now: unknown;
+    let cause: unknown;
+    try {
+      now = clock();
+    } catch (error) {
+      cause = error;
+    }
+    // A date of another realm is one too.
+    if (Object.prototype.toString.call(now) === "[object Date]" && !Number.isNaN((now as Date).getTime())) return now as Date;
+    const found = cause === undefined ? `returned ${now instanceof Date ? "an invalid date" : describe(now)}` : "threw an error";
+    throw new TurnsError("INVALID_OPTION", {
+      problem: `Option "clock" ${found}.`,
+      remedy: "Pass a function that returns a valid Date.",
+      data: { option: "clock" },
+      cause,
+    });
+  };
 }
 
 /** LangGraph's own `durability` means something else and belongs to a run. @throws {TurnsError} INVALID_OPTION */

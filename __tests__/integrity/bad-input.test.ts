@@ -9,6 +9,16 @@ import { checkpoint, codeOf, countRows, quiet, save, setup, thread } from "../su
 import { collect } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
 
+const raise = (error: Error): never => {
+  throw error;
+};
+const Log = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
+const oneNode = (saver: TurnSaver, inside: () => void = () => undefined) =>
+  new StateGraph(Log)
+    .addNode("a", () => (inside(), { log: ["a"] }))
+    .addEdge(START, "a")
+    .compile({ checkpointer: saver });
+
 const TASK = "00000000-0000-4000-8000-000000000001";
 const metadata = { source: "input" as const, step: -1, parents: {} };
 
@@ -640,6 +650,45 @@ describe("bad input: options", () => {
       'Option "signal" is an empty object. Pass an instance of AbortSignal.',
     );
     close();
+  });
+
+  test.each<[string, () => unknown, string]>([
+    ["an invalid date", () => new Date(Number.NaN), "returned an invalid date."],
+    ["a number", () => 5, "returned 5."],
+    ["nothing", () => undefined, "returned undefined."],
+    ["an error", () => raise(new Error("broken")), "threw an error."],
+  ])("bad input: a clock that gives %s fails the run with an error that names the option", async (_, clock, found) => {
+    const { saver, rows, close } = await setup();
+    const wrong = TurnSaver.fromPath(tempFile(), { logger: quiet, clock: clock as () => Date });
+    const before = rows();
+    const runner = new GraphRunner(oneNode(wrong));
+    await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: `Option "clock" ${found} Pass a function that returns a valid Date.`,
+      data: { option: "clock" },
+    });
+    expect(rows()).toEqual(before);
+    expect(await saver.getTuple(thread("t"))).toBeUndefined();
+    wrong.close();
+    close();
+  });
+
+  test.each<[string, () => unknown]>([
+    ["throws", () => raise(new Error("broken"))],
+    ["rejects", async () => raise(new Error("broken"))],
+  ])("bad input: a logger that %s fails no run, no rewind and no prune", async (_, log) => {
+    const logger: any = { debug: log, info: log, warn: log, error: log };
+    const saver = TurnSaver.fromPath(tempFile(), { logger, retention: { keepTasks: 1 } });
+    saver.events.on("turn", () => raise(new Error("listener")));
+    let fails = true;
+    const runner = new GraphRunner(oneNode(saver, () => void (fails && raise(new Error("node")))));
+    await expect(runner.invoke({ log: [] }, { threadId: "t", taskId: "T0" })).rejects.toThrow("node");
+    fails = false;
+    expect((await runner.resume({ threadId: "t" })).log).toEqual(["a"]);
+    await runner.invoke({ log: [] }, { threadId: "t", taskId: "T1" });
+    expect((await runner.rewind({ threadId: "t", toTask: "T0" })).dryRun).toBe(false);
+    await saver.prune({ keepLast: 1 });
+    await saver.drain();
   });
 
   test.each([null, 7, "full", []])("bad input: %p as options", (options) => {

@@ -47,7 +47,7 @@ describe("S8.3 a rewind that can't be taken back says why, and what to do", () =
     const { rewindId } = await runner.rewind({ threadId: "t", toTask: "one", archive: false });
     const { message } = await refusal(() => runner.takeBackRewind(rewindId!));
     expect(message).toBe(
-      `Rewind ${rewindId} can't be taken back: it was made without an archive (archive: false). Run the tasks again, or restore a backup. Nothing was changed.`,
+      `Rewind ${rewindId} can't be taken back: it has no archive: it was made with archive: false, or a prune or deleteForRuns has removed the archive. Run the tasks again, or restore a backup. Nothing was changed.`,
     );
     at.saver.close();
   });

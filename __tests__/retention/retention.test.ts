@@ -495,6 +495,28 @@ describe("I3.3 rewinds and prunes", () => {
   });
 });
 
+describe("S2.1 I3.3 the same prune again", () => {
+  const wishes = [1, 2, 3, 5].flatMap((frequency) => [1, 2, 4].map((keepLast) => [frequency, keepLast] as const));
+  test.each(wishes)(
+    "S2.1 I3.3 finds nothing left to remove after archives went: delta snapshots every %i, keepLast %i",
+    async (frequency, keepLast) => {
+      const shop = open({ frequency });
+      const run = async (task_id: string): Promise<unknown> => shop.graph.invoke(input(task_id), at(THREAD, { task_id }));
+      for (const name of ["t1", "t2", "t3"]) await run(name);
+      await shop.saver.rewind({ threadId: THREAD, toTask: "t2" });
+      await run("t4");
+      await shop.saver.rewind({ threadId: THREAD, toTask: "t2" });
+      for (const name of ["t5", "t6"]) await run(name);
+      const dry = await shop.saver.prune({ keepLast, dryRun: true });
+      const { checkpoints, writes, turns, chunks } = await shop.saver.prune({ keepLast });
+      expect(dry).toMatchObject({ checkpoints, writes, turns, chunks });
+      expect(checkpoints).toBeGreaterThan(0);
+      expect(await shop.saver.prune({ keepLast })).toMatchObject({ checkpoints: 0, writes: 0, turns: 0, chunks: 0 });
+      expect((await shop.saver.verify()).problems).toEqual([]);
+    },
+  );
+});
+
 describe("I3.3 values that only an archive refers to", () => {
   const item = (id: number): object => ({ id, text: "m".repeat(200) + id });
   const items = (count: number): object[] => Array.from({ length: count }, (_, id) => item(id));
@@ -815,6 +837,72 @@ describe("S2.1 deleteForRuns", () => {
     shop.reopen();
     expectSame(before, await shop.everything());
   });
+
+  const tasks = ["t1", "t2", "t3"];
+  const histories = ["t1", "t2"].flatMap((toTask) =>
+    ["archived only", "archived, and new work"].flatMap((below) => tasks.map((gone) => [toTask, below, gone] as const)),
+  );
+  test.each(histories)(
+    "S2.1 I3.3 after a rewind to %s, with subgraphs %s, deletes run %s, and leaves all else as it was, on other threads too",
+    async (toTask, below, gone) => {
+      const shop = open({ frequency: 0 });
+      const run = async (name: string, threadId = THREAD): Promise<unknown> =>
+        shop.graph.invoke(input(name), { ...at(threadId, { task_id: name }), metadata: { run_id: name } });
+      for (const name of tasks) await run(name);
+      await run(gone, "other");
+      await shop.saver.rewind({ threadId: THREAD, toTask });
+      if (below !== "archived only") await run("t4");
+      const before = await shop.everything();
+      const report = await shop.saver.retention.deleteForRuns([gone]);
+      expect(report.kept).toEqual([]);
+      expect(await shop.roots("other")).toEqual([]);
+      shop.reopen();
+      // What a graph with its own memory knew before a run isn't compared: it may be of the deleted run.
+      const saved = [...(await shop.everything())].filter(([what]) => /^(list|tuple) /.test(what));
+      expectSame(before, new Map(saved));
+      const left = new Set((await collect<any>(shop.saver.list(at()))).map(({ metadata }) => metadata.run_id));
+      const live = [...tasks.slice(0, tasks.indexOf(toTask) + 1), ...(below === "archived only" ? [] : ["t4"])];
+      expect(left).toEqual(new Set(live.filter((name) => name !== gone)));
+      expect(await shop.saver.prune({ keepLast: 1 })).toMatchObject({ failed: [] });
+      expect((await shop.saver.verify()).problems).toEqual([]);
+    },
+  );
+
+  const ways = [{}, { encryption: { key: randomBytes(32) } }];
+  test.each(ways.flatMap((way) => ["r1", "r2", 'r"3\\'].map((gone) => [gone, Object.keys(way), way] as const)))(
+    "S2.1 I3.3 deletes archives with something of run %j, and no others %j",
+    async (gone, _, way) => {
+      const shop = open({ frequency: 0, ...way });
+      const run = async (task_id: string, run_id: string, threadId = THREAD): Promise<unknown> =>
+        shop.graph.invoke(input(`secret of ${run_id}`), { ...at(threadId, { task_id }), metadata: { run_id } });
+      const rewindIds: Record<string, string> = {};
+      for (const [threadId, runId] of [["only archived", 'r"3\\'] as const, ["other", "r2"] as const]) {
+        await run("first", "r0", threadId);
+        await run("later", runId, threadId);
+        rewindIds[runId] = (await shop.saver.rewind({ threadId, toTask: "first" })).rewindId as string;
+      }
+      await run("first", "r1");
+      const before = await shop.everything("other");
+      const report = await shop.saver.retention.deleteForRuns([gone]);
+      expect(report.threads).toBe(1);
+      expect(await shop.everything("other")).toEqual(before);
+      for (const [runId, rewindId] of Object.entries(rewindIds)) {
+        const threadId = runId === "r2" ? "other" : "only archived";
+        const left = shop.rowsOf("langgraph_archive").filter((row) => row.rewind_id === rewindId);
+        expect(left.length > 0).toBe(runId !== gone);
+        const takesBack = shop.saver.rewinds.takeBack(rewindId);
+        if (runId === gone) await expect(takesBack).rejects.toMatchObject({ code: "REWIND_CONFLICT" });
+        else await takesBack;
+        const runIds = (await collect<any>(shop.saver.list(at(threadId)))).map(({ metadata }) => metadata.run_id);
+        expect(new Set(runIds)).toEqual(new Set(runId === gone ? ["r0"] : ["r0", runId]));
+      }
+      if (gone === "r1") expect(await shop.roots()).toEqual([]);
+      if (gone !== "r1" && !("encryption" in way))
+        expect(JSON.stringify(dump(shop.path))).not.toContain(JSON.stringify(`secret of ${gone}`).slice(1, -1));
+      expect((await shop.saver.verify()).problems).toEqual([]);
+      expect(await shop.saver.retention.deleteForRuns([gone])).toMatchObject({ threads: 0, checkpoints: 0 });
+    },
+  );
 
   test("S2.1 is refused while one of the threads is running, before anything goes", async () => {
     const shop = open({ frequency: 0 });

@@ -36,6 +36,18 @@ describe("what a call of the runner says", () => {
     },
   );
 
+  test.each([0, -1, Number.NaN, "2"])("S3.2 maxConcurrency %p is refused, and the thread stays free", async (maxConcurrency) => {
+    const runner = new GraphRunner<any>(chain(saver));
+    const options = bad({ threadId: "t", version: "v2", maxConcurrency });
+    const refused = { code: "INVALID_OPTION", data: { option: "maxConcurrency" } };
+    await expect(runner.invoke({ log: [] }, options)).rejects.toMatchObject(refused);
+    await expect(runner.stream({ log: [] }, options)).rejects.toMatchObject(refused);
+    expect(() => runner.streamEvents({ log: [] }, options)).toThrow(expect.objectContaining(refused));
+    await expect(runner.resume(options)).rejects.toMatchObject(refused);
+    for (const enough of [1, 7, Infinity, undefined])
+      expect((await runner.invoke({ log: [] }, bad({ threadId: "t", maxConcurrency: enough }))).log.at(-1)).toBe("c");
+  });
+
   test("S4.3 a policy that is none is refused, and does not stand for another one", async () => {
     const runner = new GraphRunner(chain(saver));
     await runner.invoke({ log: [] }, { threadId: "t" });
@@ -44,6 +56,74 @@ describe("what a call of the runner says", () => {
       await expect(runner.invoke({ log: [] }, options)).rejects.toMatchObject({ code: "INVALID_OPTION" });
       await expect(runner.resume(options)).rejects.toMatchObject({ code: "INVALID_OPTION" });
     }
+  });
+});
+
+describe("a checkpoint that a run is told to begin at", () => {
+  const at = (more: object = {}) => ({ configurable: { thread_id: "t", ...more } });
+  const NEVER = "1ef00000-0000-6000-8000-000000000000";
+  /** Three tasks, and then one of their checkpoints is gone. @returns its id */
+  const gone: Record<string, (runner: GraphRunner<any>, ids: readonly string[]) => Promise<string | undefined>> = {
+    "was pruned": async (_, ids) => (await saver.prune({ keepLast: 1 }), ids.at(-2)),
+    "was rewound": async (runner, ids) => (await runner.rewind({ threadId: "t", toTask: "T1" }), ids[1]),
+    "went with its run": async (_, ids) => (await saver.retention.deleteForRuns(["R2"]), ids[1]),
+    "never existed": async () => NEVER,
+  };
+  const calls: Record<string, (runner: GraphRunner<any>, input: any, config: any) => Promise<unknown>> = {
+    "runner.invoke": async (runner, input, config) => runner.invoke(input, config),
+    "runner.stream": async (runner, input, config) => all(await runner.stream(input, config)),
+    "runner.streamEvents": async (runner, input, config) => all(runner.streamEvents(input, { ...config, version: "v2" })),
+    "runner.resume": async (runner, _, config) => runner.resume(config),
+    "an attached graph's invoke": async (runner, input, config) => runner.graph.invoke(input, config),
+    "an attached graph's batch": async (runner, input, config) => runner.graph.batch([input], config),
+    "a copy by withConfig": async (runner, input, config) => runner.graph.withConfig(config).invoke(input),
+  };
+  const all = async (items: AsyncIterable<unknown>): Promise<unknown[]> => {
+    const found: unknown[] = [];
+    for await (const item of items) found.push(item);
+    return found;
+  };
+  const ids = async (): Promise<string[]> =>
+    (await all(saver.list(at({ checkpoint_ns: "" })))).map((tuple: any) => tuple.checkpoint.id as string);
+
+  test.each(Object.keys(gone).flatMap((why) => Object.keys(calls).map((call) => [call, why] as const)))(
+    "S3.2 S8.3 %s from one that %s is refused by its id, nothing runs, and nothing changes",
+    async (call, why) => {
+      const ran: string[] = [];
+      const runner = new GraphRunner<any>(chain(saver, (node) => void ran.push(node)));
+      for (const i of [0, 1, 2])
+        await runner.invoke({ log: [`in ${i}`] }, bad({ threadId: "t", taskId: `T${i}`, metadata: { run_id: `R${i}` } }));
+      const id = await gone[why]!(runner, await ids());
+      const before = [await all(saver.list(at())), await saver.turns.list("t")];
+      ran.splice(0);
+      for (const input of [{ log: ["new"] }, null]) {
+        await expect(calls[call]!(runner, input, at({ checkpoint_id: id }))).rejects.toMatchObject({
+          code: "CHECKPOINT_NOT_FOUND",
+          message: expect.stringContaining(`Thread "t" has no checkpoint "${id}", at which the run was told to begin.`),
+          data: { threadId: "t", checkpointNs: "", checkpointId: id },
+        });
+      }
+      expect(ran).toEqual([]);
+      expect([await all(saver.list(at())), await saver.turns.list("t")]).toEqual(before);
+      expect(await saver.getTuple(at({ checkpoint_id: id }))).toBeUndefined();
+      expect((await runner.graph.getState(at({ checkpoint_id: id }))).values).toEqual({});
+      const there = at({ checkpoint_id: (await ids()).at(-1) });
+      expect((await runner.invoke(null, there)).log.at(-1)).toBe("c");
+      await runner.invoke({ log: ["in 3"] }, { threadId: "t" });
+    },
+  );
+
+  test("S3.2 a save by hand from one that a rewind removed is refused, and doesn't talk of a run", async () => {
+    const graph = chain(saver);
+    for (const task_id of ["T0", "T1"]) await graph.invoke({ log: ["in"] }, at({ task_id }));
+    const [id] = await ids();
+    await saver.rewind({ threadId: "t", toTask: "T0" });
+    await expect(graph.invoke({ log: ["in"] }, at({ checkpoint_id: id }))).rejects.toMatchObject({
+      code: "CHECKPOINT_NOT_FOUND",
+      message: expect.stringContaining(
+        `Thread "t" has no checkpoint ${id} any more, from which this save continues: a rewind removed it.`,
+      ),
+    });
   });
 });
 

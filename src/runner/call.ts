@@ -66,11 +66,13 @@ const LANGGRAPHS: ReadonlySet<string> = new Set(
 /**
  * @param doing the call's name in error messages: `runner.invoke`
  * @throws {TurnsError} INVALID_CONFIG for a missing or invalid thread id, and if the two forms contradict each other;
- *   INVALID_OPTION for a misspelt option or one of another call, and for an invalid policy, which must not be replaced
+ *   INVALID_OPTION for a misspelt option or one of another call, for an invalid policy, which must not be replaced, and for a
+ *   concurrency that lets no node run
  */
 export function checkedCall(options: unknown, doing: string): RunCall {
   const given = isRecord(options) ? options : {};
   refuseUnknown(given, doing === "runner.resume" ? OWN_OF_RESUME : OWN, doing);
+  refuseNoConcurrency(given["maxConcurrency"], doing);
   const configurable = isRecord(given["configurable"]) ? given["configurable"] : {};
   const threadId = one("threadId", given, configurable, doing);
   if (threadId === undefined && "threadId" in configurable) throw misnamedThread(doing);
@@ -155,6 +157,17 @@ const misnamedThread = (doing: string): TurnsError =>
     remedy: `Pass { configurable: { thread_id } }, or ${EXAMPLES[doing] ?? doing}. Nothing was changed.`,
     data: { key: "threadId" },
   });
+
+/** LangGraph waits for ever if no node may run. */
+function refuseNoConcurrency(given: unknown, doing: string): void {
+  if (given === undefined || given === null || (typeof given === "number" && given > 0)) return;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `Option "maxConcurrency" of ${doing} is ${describe(given)}, so no node could run.`,
+    remedy:
+      "Pass a number of at least 1: how many nodes may run at the same time. Without it there's no limit. Nothing was changed.",
+    data: { option: "maxConcurrency" },
+  });
+}
 
 /** LangGraph ignores unknown keys, so a misspelt name, or an option of another call, would be dropped silently. */
 function refuseUnknown(given: Record<string, unknown>, own: readonly string[], doing: string): void {

@@ -7,6 +7,7 @@ import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
 import { AttachedGraph, pregelOf, type PregelLike } from "./attached-graph";
 import { keepEffectsOutOfCache } from "./cached-outputs";
+import { fromKnownCheckpoint, type HasCheckpoint } from "./first-checkpoint";
 import { repairNestedResume } from "./nested-resume";
 import { faceIn, isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
 
@@ -27,6 +28,7 @@ export interface AttachOptions {
 interface AttachingSaver {
   saver: object;
   logger: Logger;
+  hasCheckpoint: HasCheckpoint;
 }
 
 const attachOptions = () =>
@@ -46,7 +48,7 @@ const attachOptions = () =>
 export function attachRecorder(
   graph: unknown,
   recorder: TurnRecorder,
-  { saver, logger }: AttachingSaver,
+  { saver, logger, hasCheckpoint }: AttachingSaver,
   options: AttachOptions = {},
 ): void {
   const { versions, stateVersion, gates } = checkedOptions(attachOptions, options);
@@ -62,7 +64,7 @@ export function attachRecorder(
   face.graph.configure(resolved);
   if (faceOf(pregel, recorder) === undefined) {
     pregel.config = mergeConfigs(pregel.config ?? {}, { callbacks: [face] });
-    watchRuns(pregel, face, saver);
+    watchRuns(pregel, face, { saver, hasCheckpoint });
   }
   repairNestedResume(pregel);
   // Usually done before the first run begins. If it fails, the first node's start says so.
@@ -117,16 +119,20 @@ interface FinishingRun {
 
 const CONFIG = 4;
 const CHECKPOINTER = 7;
+/** In `configurable`: a checkpointer to use instead of the graph's. */
+const OTHER_CHECKPOINTER = "__pregel_checkpointer";
 
 /**
- * Watches each run of an attached graph, copies made by `withConfig` included. It tells the recorder which checkpointer the run
- * uses, and when its last step is over. It keeps outputs with effects out of LangGraph's cache. It also keeps the recorder out of configs that users see: in the streams "debug" and "checkpoints", and in `getState` of
- * a thread without checkpoints.
+ * Watches each run of an attached graph, copies made by `withConfig` included. It refuses a run that is told to begin at a
+ * checkpoint that doesn't exist. It tells the recorder which checkpointer the run uses, and when its last step is over. It keeps
+ * outputs with effects out of LangGraph's cache, and the recorder out of configs that users see: in the streams "debug" and
+ * "checkpoints", and in `getState` of a thread without checkpoints.
  *
  * @param face what was put into the graph's callbacks
- * @param saver the saver that the face records for
+ * @param recording the saver that the face records for
  */
-function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void {
+function watchRuns(graph: PregelLike, face: RecorderFace, recording: Pick<AttachingSaver, "saver" | "hasCheckpoint">): void {
+  const { saver, hasCheckpoint } = recording;
   const pregel = graph as RunningGraph;
   const { _streamIterator: run, _defaults: defaults, _runLoop: runSteps, withConfig, getState } = pregel;
   const replace = (name: keyof RunningGraph, value: unknown): void =>
@@ -138,7 +144,10 @@ function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void 
     return resolved;
   });
   replace("_streamIterator", (input: unknown, options?: RunOptions) => {
-    const chunks = run.call(pregel, input, options);
+    const configurable = { ...pregel.config?.configurable, ...options?.configurable };
+    const isOurs = (configurable[OTHER_CHECKPOINTER] ?? pregel.checkpointer) === saver;
+    const begun = run.call(pregel, input, options);
+    const chunks = isOurs ? fromKnownCheckpoint(begun, configurable, hasCheckpoint) : begun;
     const shown = checkpointsIn(options, pregel.streamMode);
     const threadId = String(options?.configurable?.["thread_id"]);
     return toTheEnd(shown === undefined ? chunks : withoutRecorder(chunks, shown, face), options?.signal, () =>
@@ -159,7 +168,7 @@ function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void 
   });
   replace("withConfig", (config: RunnableConfig) => {
     const copy = withConfig.call(pregel, config);
-    watchRuns(copy, face, saver);
+    watchRuns(copy, face, recording);
     return copy;
   });
 }

@@ -44,7 +44,7 @@ export interface PruneFacts {
 
 const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, position, superseded_by, parent_checkpoint_id, source, run_id, created_at,
   delta FROM langgraph_snapshots WHERE ${ofThread()} ORDER BY seq`;
-const ARCHIVED = `SELECT row FROM langgraph_archive
+const ARCHIVED = `SELECT row, rewind_id FROM langgraph_archive
   WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY rewind_id, ordinal`;
 const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
   FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
@@ -61,16 +61,18 @@ export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
 
-export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts> {
+/** @param without rewinds whose archives count as removed */
+export function* factsOf(session: Session, key: ThreadState, without: ReadonlySet<string>): Program<PruneFacts> {
   const [archived, stored, { writes, asking }, turns, named] = yield* session.sideBySide([
-    session.rows<[string]>(ARCHIVED, key.threadId),
+    session.rows<[string, string]>(ARCHIVED, key.threadId),
     session.rows<Row>(SNAPSHOTS, key.thread),
     writesOf(session, key),
     turnsOf(session, key),
     session.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread),
   ]);
   const checkpoints = new Map<string, Stored>();
-  const rows = [...archived.map(([row]) => versionIn(archivedRow(row))), ...stored];
+  const left = archived.filter(([, rewindId]) => !without.has(rewindId)).map(([row]) => versionIn(archivedRow(row)));
+  const rows = [...left, ...stored];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
   return {
     key,

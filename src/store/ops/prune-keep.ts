@@ -77,7 +77,9 @@ export function* placesOf(session: Session, facts: PruneFacts): Program<Places> 
   const noted = new Map<string, string | undefined>();
   const earlyRoots = yield* savedBeforeRoots(session, facts, roots, rootIds, below);
   const notedRoot = function* (ns: string): Program<string | undefined> {
-    if (!noted.has(ns)) noted.set(ns, yield* rootIdOf(session, facts.key, (below.get(ns) as Stored[])[0] as Stored));
+    // In a namespace that a rewind archived as a whole, no row is left that names the root.
+    const first = below.get(ns)?.[0];
+    if (first !== undefined && !noted.has(ns)) noted.set(ns, yield* rootIdOf(session, facts.key, first));
     return noted.get(ns);
   };
   return {

@@ -3,10 +3,15 @@ import type { Session } from "../session";
 import { unfinishedRewind as refusedByRewind } from "../refusals";
 import { rewindsQuestion, unfinishedRewind } from "./rewind-records";
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
+import { archivedRow } from "./row-references";
+import { EFFECTS, SNAPSHOTS, TURNS, WRITES } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { factsOf, keyOf, liveOrNewest, type PruneFacts, type Stored } from "./prune-facts";
 import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, placesOf } from "./prune-keep";
 
+/** Rows of one table. */
+const ARCHIVED = `SELECT rewind_id, row FROM langgraph_archive
+  WHERE thread_id = ? AND tbl = ? AND change = 'deleted' ORDER BY rewind_id, ordinal`;
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
 
 /** What {@link planOf} asks, besides the thread's rows. */
@@ -24,7 +29,17 @@ export function planQuestions(threadId: string): Statement[] {
 export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Program<PrunePlan> {
   const rewind = yield* unfinishedRewind(session, key.threadId);
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
-  const facts = yield* factsOf(session, key);
+  // What only an archive needed isn't needed once the archive goes. Then more may go, other archives too.
+  for (let without: ReadonlySet<string> = new Set(); ;) {
+    const plan = yield* planWithout(session, key, wish, without);
+    if (plan.archives.every((id) => without.has(id))) return plan;
+    without = new Set([...without, ...plan.archives]);
+  }
+}
+
+/** @param without rewinds whose archives go */
+function* planWithout(session: Session, key: ThreadState, wish: PruneWish, without: ReadonlySet<string>): Program<PrunePlan> {
+  const facts = yield* factsOf(session, key, without);
   const places = yield* placesOf(session, facts);
   const wanted = yield* wish.kind === "runs"
     ? keptWithoutRuns(facts, places, wish.runIds)
@@ -48,7 +63,13 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   return {
     threadId: key.threadId,
     units: [...units, ...strays(facts, floor)],
-    archives: yield* archivesToGo(session, key, wish, floor),
+    archives: [
+      ...new Set([
+        ...without,
+        ...(yield* archivesToGo(session, key, wish, floor)),
+        ...(wish.kind === "runs" ? yield* archivesOfRuns(session, key, wish.runIds, new Set(going.map(([at]) => at))) : []),
+      ]),
+    ],
     floor,
     stamp: key.stamp,
     examined: facts.checkpoints.size,
@@ -130,6 +151,25 @@ function* archivesToGo(session: Session, key: ThreadState, wish: PruneWish, floo
   return (yield* session.all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId))
     .filter((rewind) => rewind.target_seq < floor || (before !== undefined && Date.parse(rewind.created_at) < before))
     .map(({ id }) => id);
+}
+
+/** Archives with a checkpoint of these runs, or with something that belongs to a checkpoint that goes. */
+function* archivesOfRuns(
+  session: Session,
+  key: ThreadState,
+  runIds: readonly string[],
+  going: ReadonlySet<string>,
+): Program<string[]> {
+  const found = new Set<string>();
+  for (const { name } of [SNAPSHOTS, WRITES, TURNS, EFFECTS]) {
+    for (const [id, text] of yield* session.rows<[string, string]>(ARCHIVED, key.threadId, name)) {
+      const row = archivedRow(text);
+      const isOfRun = name === SNAPSHOTS.name && runIds.includes(String(row["run_id"]));
+      const [ns, checkpointId] = name === EFFECTS.name ? ["", row["anchor"]] : [row["checkpoint_ns"] ?? "", row["checkpoint_id"]];
+      if (isOfRun || going.has(keyOf(String(ns), String(checkpointId)))) found.add(id);
+    }
+  }
+  return [...found];
 }
 
 function firstSeq({ versions }: Stored): number {

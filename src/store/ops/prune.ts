@@ -1,5 +1,6 @@
 import { SETTLED_AS_HISTORY } from "../effects";
-import { mapped, type Program, question, type Statement } from "../program";
+import { textFor } from "../dialect";
+import { type Program, question, type Statement } from "../program";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { planOf, planQuestions } from "./prune-plan";
@@ -10,6 +11,7 @@ import { type ThreadCounts, ThreadFacts, type ThreadState } from "../thread-stat
 import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./turns";
 import { IN_PART, partsOf } from "./paging";
+import { archivedRow } from "./row-references";
 import { keepTokens, tokenQuestions } from "./pruned-tokens";
 import { aboutThread, listRuns, refuseMoved, threadKey } from "./thread-rows";
 
@@ -33,9 +35,22 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND st
 const OF_RUN = `SELECT DISTINCT t.thread_id FROM langgraph_snapshots AS s CROSS JOIN langgraph_threads AS t
   WHERE s.run_id = ? AND t.thread = s.thread`;
 
+/** What a rewind has archived, where the id stands somewhere in the row. */
+const MAYBE_ARCHIVED = textFor(
+  ({ holds }) => `SELECT thread_id, row FROM langgraph_archive
+    WHERE tbl = 'langgraph_snapshots' AND change = 'deleted' AND (${holds("row", "?1")})`,
+);
+
+/** Threads with checkpoints of these runs, those in archives of rewinds included. */
 export function* threadsOfRuns(session: Session, runIds: readonly string[]): Program<string[]> {
-  const found = yield* mapped(runIds, (runId) => session.rows<[string]>(OF_RUN, runId));
-  return [...new Set(found.flat(2))].sort();
+  const found = new Set<string>();
+  for (const runId of runIds) {
+    for (const [threadId] of yield* session.rows<[string]>(OF_RUN, runId)) found.add(threadId);
+    const escaped = JSON.stringify(runId).slice(1, -1);
+    for (const [threadId, row] of yield* session.rows<[string, string]>(MAYBE_ARCHIVED(session), escaped))
+      if (archivedRow(row)["run_id"] === runId) found.add(threadId);
+  }
+  return [...found].sort();
 }
 
 /** @throws {TurnsError} THREAD_MOVED, also while it moves */

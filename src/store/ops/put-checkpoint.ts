@@ -16,7 +16,7 @@ import type {
 import { type ThreadState, type KnownHead, headKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { type Manifest, type RawSnapshot, BY_ID, toLiveHead } from "./heads";
-import { claimTask, enterThread, isThere, rewound } from "./thread-rows";
+import { claimTask, enterThread, isThere, parentRewound } from "./thread-rows";
 import { insertThought, type SavedApart, settleAction, turnApart } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
 
@@ -116,7 +116,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
  */
 function* refuseRewound(session: Session, { thread, threadId, row }: ThreadState, ns: string, parentId: string): Program {
   if (row.epoch === 0 || row.prunedSeq > 0 || (yield* session.get(HAS_CHILD, thread, ns, parentId)) !== undefined) return;
-  throw rewound(threadId, parentId);
+  throw parentRewound(threadId, parentId);
 }
 
 /**

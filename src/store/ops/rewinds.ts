@@ -247,7 +247,10 @@ function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: Thread
   if (done.status !== "done") throw refuse(`${cannot}it was given up before it removed anything.`, nothing);
   if (takenBackAt !== undefined) throw refuse(`Rewind ${id} was already taken back, at ${takenBackAt}.`, nothing);
   if (!done.archived)
-    throw refuse(`${cannot}it was made without an archive (archive: false).`, "Run the tasks again, or restore a backup.");
+    throw refuse(
+      `${cannot}it has no archive: it was made with archive: false, or a prune or deleteForRuns has removed the archive.`,
+      "Run the tasks again, or restore a backup.",
+    );
   if (top > done.targetSeq)
     throw refuse(
       `${cannot}the thread has newer work, or an earlier rewind was taken back since.`,

@@ -345,11 +345,20 @@ function* saveTombstone(session: Session, threadId: string, deletedAt: number, f
 }
 
 /** @param checkpointId the checkpoint that the save continues from, or belongs to */
-export function rewound(threadId: string, checkpointId: string | undefined): TurnsError {
+function rewound(threadId: string, checkpointId: string | undefined): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${JSON.stringify(threadId)} was rewound during a run, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
     remedy:
       "Nothing was saved. Stop the run, and call invoke again without a checkpoint_id: it continues from the thread's newest checkpoint.",
+    data: { threadId, checkpointId },
+  });
+}
+
+export function parentRewound(threadId: string, checkpointId: string): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    problem: `Thread ${JSON.stringify(threadId)} has no checkpoint ${checkpointId} any more, from which this save continues: a rewind removed it.`,
+    remedy:
+      "Nothing was saved. saver.list(config) shows which checkpoints there are. Without a checkpoint_id, a run continues from the newest.",
     data: { threadId, checkpointId },
   });
 }
