@@ -579,7 +579,7 @@ describe("S1.5 a rewind that cannot be taken back", () => {
     const { rewindId, archived } = await saver.rewind({ threadId: "t", toTask: "one", archive: false });
     expect(archived).toBe(false);
     expect(dump(path)["langgraph_archive"]).toEqual([]);
-    await conflict(saver, path, rewindId!, /without an archive/);
+    await conflict(saver, path, rewindId!, /has no archive/);
     saver.close();
   });
 
