@@ -335,7 +335,7 @@ function* undoFound(
   guard: Parameters<typeof settleUndo>[3],
 ): Program<EffectRow | undefined> {
   yield* checkLease(session, outcome.lease);
-  const found = yield* effectOf(session, effectId);
+  const found = yield* effectOf(session, effectId, outcome.threadId);
   return found && (yield* undoSettled(session, found, outcome, guard));
 }
 
