@@ -189,10 +189,11 @@ export function* taskTokens(session: Session, threadId: string): Program<TaskTok
 
 const NO_TOKENS: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
 
+/** The pluses keep SQLite on the index by node task: by thread, each of them would read the thread. */
 const OF_NODE_TASKS = textFor(({ among }) =>
   TURN_ROWS.select(`AS t WHERE thread = ?1 AND node_task_id ${among("?2")}
-    AND seq = (SELECT max(n.seq) FROM langgraph_checkpoints AS n WHERE n.thread = ?1 AND n.node_task_id = t.node_task_id)
-  ORDER BY seq`),
+    AND seq = (SELECT max(+n.seq) FROM langgraph_checkpoints AS n WHERE n.thread = ?1 AND n.node_task_id = t.node_task_id)
+  ORDER BY +seq`),
 );
 
 export function* turnsOfNodeTasks(session: Session, threadId: string, nodeTaskIds: readonly string[]): Program<TurnRow[]> {
