@@ -5,6 +5,7 @@ import { Changes, internalsOf } from "../../src/testing-internal";
 import { schemaAt, waitingPool } from "../support/open-saver";
 import { type Pooler, startPgBouncer } from "../support/postgres/pgbouncer";
 import { PostgresProxy } from "../support/postgres/proxy";
+import { rowsRead } from "../support/postgres/rows-read";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const direct = (): string => process.env["TURNS_PG_DIRECT_URL"]!;
@@ -151,22 +152,14 @@ test("S10.4 a look reads what is new, and not the rows that were there, however 
   const [writer, follower] = [open(direct(), schema), new PostgresTurnSaver(pool, { schema, logger: quiet })];
   for (let step = 0; step < 200; step += 1) await save(writer, "long");
   await pool.query(`ANALYZE "${schema}".langgraph_snapshots, "${schema}".langgraph_checkpoints`);
-  const rowsRead = async (): Promise<number> => {
-    await pool.query("SELECT pg_stat_force_next_flush()");
-    const { rows } = await pool.query<{ read: string }>(
-      "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS read FROM pg_stat_user_tables WHERE schemaname = $1",
-      [schema],
-    );
-    return Number(rows[0]?.read);
-  };
   const changes = follower.follow();
   await changes.ready;
-  const before = await rowsRead();
+  const before = await rowsRead(pool, schema);
   await save(writer, "long");
   await save(writer, "new");
   expect((await changes.next()).value).toMatchObject({ threadId: "long" });
   expect((await changes.next()).value).toMatchObject({ threadId: "new" });
-  expect((await rowsRead()) - before).toBeLessThan(100);
+  expect((await rowsRead(pool, schema)) - before).toBeLessThan(100);
   await changes.return();
   await Promise.all([writer.close(), follower.close()]);
   await pool.end();

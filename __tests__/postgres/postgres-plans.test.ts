@@ -5,6 +5,7 @@ import { CommitInDoubt, migratePostgres, PostgresEngine, type Program } from "..
 import { schemaAt } from "../support/open-saver";
 import { startPgBouncer } from "../support/postgres/pgbouncer";
 import { PostgresProxy } from "../support/postgres/proxy";
+import { rowsRead } from "../support/postgres/rows-read";
 import { quiet } from "../support/s1-tools";
 
 /** Statements go out together, and where no pooler is in between, the server keeps those that come often. */
@@ -81,19 +82,11 @@ test("S9.2 PostgreSQL: a page of a thread's checkpoints reads their rows alone, 
   const saver = saverOn(pool);
   await save(saver, "long", 400);
   await pool.query(`ANALYZE "${schema}".langgraph_snapshots, "${schema}".langgraph_writes, "${schema}".langgraph_chunks`);
-  const rowsRead = async (): Promise<number> => {
-    await pool.query("SELECT pg_stat_force_next_flush()");
-    const { rows } = await pool.query<{ read: string }>(
-      "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS read FROM pg_stat_user_tables WHERE schemaname = $1",
-      [schema],
-    );
-    return Number(rows[0]?.read);
-  };
-  const before = await rowsRead();
+  const before = await rowsRead(pool, schema);
   let listed = 0;
   for await (const _ of saver.list(thread("long"), { limit: 10 })) listed += 1;
   expect(listed).toBe(10);
-  expect((await rowsRead()) - before).toBeLessThan(100);
+  expect((await rowsRead(pool, schema)) - before).toBeLessThan(100);
   await saver.close();
 });
 
