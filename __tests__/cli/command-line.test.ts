@@ -528,7 +528,7 @@ describe("each command", () => {
     [["log", "finished"]],
     [["effects", "finished"]],
   ];
-  test.each(widths)("S10.1 turns %j fits a terminal of 80 and of 200 columns", async (args) => {
+  testOfFiles.each(widths)("S10.1 turns %j fits a terminal of 80 and of 200 columns", async (args) => {
     for (const columns of [80, 200]) {
       const text = await shown(args, columns);
       const lines = text
@@ -542,61 +542,70 @@ describe("each command", () => {
 });
 
 describe("conventions", () => {
-  test("S10.1 --jsonl writes a line for each item, --fields picks fields, and an unknown one has a suggestion", async () => {
-    const { stdout } = await turns(["threads", "--jsonl", "--fields", "threadId,state", "--sort", "id"]);
-    expect(
-      stdout
-        .trim()
-        .split("\n")
-        .map((line) => JSON.parse(line)),
-    ).toEqual([
-      { threadId: "failed", state: "failed" },
-      { threadId: "finished", state: "finished" },
-      { threadId: "killed", state: "in-doubt" },
-      { threadId: "waiting", state: "waiting" },
-    ]);
-    const wrong = await turns(["threads", "--fields", "treadId"]);
-    expect(wrong).toMatchObject({ code: 2, stdout: "" });
-    expect(wrong.stderr).toContain('Did you mean "threadId"?');
-  });
+  testOfFiles(
+    "S10.1 --jsonl writes a line for each item, --fields picks fields, and an unknown one has a suggestion",
+    async () => {
+      const { stdout } = await turns(["threads", "--jsonl", "--fields", "threadId,state", "--sort", "id"]);
+      expect(
+        stdout
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line)),
+      ).toEqual([
+        { threadId: "failed", state: "failed" },
+        { threadId: "finished", state: "finished" },
+        { threadId: "killed", state: "in-doubt" },
+        { threadId: "waiting", state: "waiting" },
+      ]);
+      const wrong = await turns(["threads", "--fields", "treadId"]);
+      expect(wrong).toMatchObject({ code: 2, stdout: "" });
+      expect(wrong.stderr).toContain('Did you mean "threadId"?');
+    },
+  );
 
-  test("S10.1 turns help tells of a command what --help does, and of a task that isn't there which one is near", async () => {
-    expect((await turns(["help", "effect", "resolve"])).stdout).toBe((await turns(["effect", "resolve", "--help"])).stdout);
-    expect(await turns(["help", "effect", "resolv"])).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('Did you mean "turns effect resolve"?'),
-    });
-    expect(await turns(["log", "finished", "--task", "secnd"])).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/has no task "secnd"\. Did you mean "second"\?.*\[UNKNOWN_TASK\]/),
-    });
-  });
+  testOfFiles(
+    "S10.1 turns help tells of a command what --help does, and of a task that isn't there which one is near",
+    async () => {
+      expect((await turns(["help", "effect", "resolve"])).stdout).toBe((await turns(["effect", "resolve", "--help"])).stdout);
+      expect(await turns(["help", "effect", "resolv"])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('Did you mean "turns effect resolve"?'),
+      });
+      expect(await turns(["log", "finished", "--task", "secnd"])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/has no task "secnd"\. Did you mean "second"\?.*\[UNKNOWN_TASK\]/),
+      });
+    },
+  );
 
-  test("S10.1 wrong usage exits with 2, what isn't there with 1; both say what to do, and suggest what is near", async () => {
-    const told: readonly (readonly [string[], number, string])[] = [
-      [["thread"], 2, 'Did you mean "turns threads"?'],
-      [["threads", "--stats", "x"], 2, "Did you mean --status?"],
-      [["threads", "--limit", "many"], 2, "Give a whole number."],
-      [["resume", "failed", "--graph"], 2, "Give its module and export: --graph ./agent.ts#graph."],
-      [["status", "finishd"], 1, 'Did you mean "finished"?'],
-      [["status", "fi", "more"], 2, "too many arguments"],
-      [["status", "f"], 2, 'is the beginning of 2 threads: "failed", "finished"'],
-      [["state", "finished", "--channel", "totals"], 2, 'Did you mean "total"?'],
-      [["show", "finished", "9999"], 1, " log finished lists its turns"],
-      [["grep", "("], 2, "-F"],
-      [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
-      [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
-      [["status", "-dash"], 2, "turns status -- -ID"],
-      [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
-      [["take-back", "nope"], 1, " rewinds THREAD lists"],
-    ];
-    for (const [args, code, says] of told) {
-      const { stderr, stdout, code: exit } = await turns(args);
-      expect({ args, exit, stdout }).toEqual({ args, exit: code, stdout: "" });
-      expect(stderr).toContain(says);
-      expect(stderr).not.toMatch(/\n\s+at /);
-    }
-  });
+  testOfFiles(
+    "S10.1 wrong usage exits with 2, what isn't there with 1; both say what to do, and suggest what is near",
+    async () => {
+      const told: readonly (readonly [string[], number, string])[] = [
+        [["thread"], 2, 'Did you mean "turns threads"?'],
+        [["threads", "--stats", "x"], 2, "Did you mean --status?"],
+        [["threads", "--limit", "many"], 2, "Give a whole number."],
+        [["resume", "failed", "--graph"], 2, "Give its module and export: --graph ./agent.ts#graph."],
+        [["status", "finishd"], 1, 'Did you mean "finished"?'],
+        [["status", "fi", "more"], 2, "too many arguments"],
+        [["status", "f"], 2, 'is the beginning of 2 threads: "failed", "finished"'],
+        [["state", "finished", "--channel", "totals"], 2, 'Did you mean "total"?'],
+        [["show", "finished", "9999"], 1, " log finished lists its turns"],
+        [["grep", "("], 2, "-F"],
+        [["statsu", "finished"], 2, 'Did you mean "turns status"?'],
+        [["mysql://localhost/app", "threads"], 2, "postgresql://host/database"],
+        [["status", "-dash"], 2, "turns status -- -ID"],
+        [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
+        [["take-back", "nope"], 1, " rewinds THREAD lists"],
+      ];
+      for (const [args, code, says] of told) {
+        const { stderr, stdout, code: exit } = await turns(args);
+        expect({ args, exit, stdout }).toEqual({ args, exit: code, stdout: "" });
+        expect(stderr).toContain(says);
+        expect(stderr).not.toMatch(/\n\s+at /);
+      }
+    },
+  );
 
   test("S10.1 no password is shown, also of a place that is mistyped", async () => {
     const wrong: readonly string[][] = [
@@ -710,7 +719,7 @@ describe("conventions", () => {
     expect(lines.filter((line) => line.startsWith("  ")).length).toBeGreaterThan(6);
   });
 
-  test("S10.1 a reader that closes the pipe is no error", () => {
+  testOfFiles("S10.1 a reader that closes the pipe is no error", () => {
     const line = `${JSON.stringify(process.execPath)} ${JSON.stringify(program)} grep . --jsonl ${place()
       .map((arg) => JSON.stringify(arg))
       .join(" ")} | head -n 1`;
@@ -725,7 +734,7 @@ describe("conventions", () => {
     });
   });
 
-  test("S10.1 colours follow NO_COLOR, FORCE_COLOR and --no-color", async () => {
+  testOfFiles("S10.1 colours follow NO_COLOR, FORCE_COLOR and --no-color", async () => {
     const coloured = async (env: NodeJS.ProcessEnv, ...args: string[]) =>
       (await turns(["threads", "--table", ...args], { env })).stdout.includes("\u001b[");
     expect(await coloured({})).toBe(false);
@@ -734,7 +743,7 @@ describe("conventions", () => {
     expect(await coloured({ FORCE_COLOR: "1" }, "--no-color")).toBe(false);
   });
 
-  test("S10.1 help leads with three examples; completion knows the commands", async () => {
+  testOfFiles("S10.1 help leads with three examples; completion knows the commands", async () => {
     const help = (await turns(["--help"])).stdout;
     expect(help.split("\n").slice(0, 4)).toEqual(["Examples:", ...Array(3).fill(expect.stringMatching(/^ {2}turns /))]);
     const own = (await turns(["log", "--help"])).stdout;

@@ -627,7 +627,7 @@ describe("files of another version", () => {
 });
 
 describe("conventions", () => {
-  test("S10.1 every one of these commands has help with three examples, a table, and takes a closed pipe", async () => {
+  testOfFiles("S10.1 every one of these commands has help with three examples, a table, and takes a closed pipe", async () => {
     for (const command of Object.keys(MOVING_SHAPES)) {
       const { stdout, code } = await turns([...command.split(" "), "--help"]);
       expect({ command, code, lines: stdout.split("\n").slice(0, 4) }).toEqual({
@@ -665,7 +665,7 @@ describe("conventions", () => {
     }
   });
 
-  test("S10.1 no key is an option's value", async () => {
+  testOfFiles("S10.1 no key is an option's value", async () => {
     for (const command of ["move", "export", "import", "keys rotate"]) {
       const { stdout } = await turns([...command.split(" "), "--help"]);
       expect(stdout).not.toMatch(/--[\w-]*key <(?!file)/);

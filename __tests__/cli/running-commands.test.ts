@@ -125,7 +125,7 @@ describe("a graph that --graph names", () => {
     });
   });
 
-  test("S10.1 under a running tsx, TypeScript is loaded once, so that no node counts as changed", async () => {
+  testOfFiles("S10.1 under a running tsx, TypeScript is loaded once, so that no node counts as changed", async () => {
     const ways: readonly (readonly [node: string[], env: NodeJS.ProcessEnv])[] = [
       [["--import", "tsx"], {}],
       [[], { NODE_OPTIONS: "--import tsx" }],
@@ -315,76 +315,84 @@ describe("a graph that --graph names", () => {
     expect(stderr).toMatch(/Continue: turns .* recover --graph/);
   });
 
-  test("S10.1 a module without that graph is refused with what it exports, TypeScript without a loader with the remedy", async () => {
-    const place = await world();
-    const missing = await turns(place, "resume", "failed", ...withGraph("grahp"));
-    expect(missing).toMatchObject({ code: 2, stdout: "" });
-    expect(missing.stderr).toContain(
-      'Did you mean "graph"? Its exports: answersFirst, asks, fails, graph, makeThreads, notAGraph, posts, ships.',
-    );
-    expect((await turns(place, "resume", "failed", ...withGraph("notAGraph"))).stderr).toContain('#notAGraph" is 3, not a graph');
-    expect((await turns(place, "resume", "failed", "--graph", compiledGraphs)).stderr).toContain("has no default export");
-    expect((await turns(place, "resume", "failed", "--graph", "./gone.ts")).stderr).toContain("There is no file");
-    const folder = mkdtempSync(path.join(tempPlace(), "turns-graph-"));
-    const write = (name: string, text: string): string => {
-      writeFileSync(path.join(folder, name), text);
-      return path.join(folder, name);
-    };
-    const alone = (file: string) =>
-      told([process.execPath, program, "resume", "failed", "--graph", file, ...placed(place)], { cwd: folder });
-    expect((await alone(write("throws.mjs", 'throw new Error("no key")'))).stderr).toContain(
-      "can't be loaded. Error: no key. Nothing was run.",
-    );
-    expect((await alone(write("makes.mjs", 'export default async () => { throw new Error("no key") }'))).stderr).toContain(
-      "makes no graph. Error: no key.",
-    );
-    expect((await alone(`${write("common.cjs", "module.exports = { a: 1 }")}#b`)).stderr).toContain("Its exports: a.");
-    const typed = await alone(write("typed.ts", "export default 3 as number;"));
-    if ((process.features as { typescript?: unknown }).typescript) expect(typed.stderr).toContain("is 3, not a graph");
-    else expect(typed).toMatchObject({ code: 2, stderr: expect.stringContaining("npm i -D tsx") });
-  });
+  testOfFiles(
+    "S10.1 a module without that graph is refused with what it exports, TypeScript without a loader with the remedy",
+    async () => {
+      const place = await world();
+      const missing = await turns(place, "resume", "failed", ...withGraph("grahp"));
+      expect(missing).toMatchObject({ code: 2, stdout: "" });
+      expect(missing.stderr).toContain(
+        'Did you mean "graph"? Its exports: answersFirst, asks, fails, graph, makeThreads, notAGraph, posts, ships.',
+      );
+      expect((await turns(place, "resume", "failed", ...withGraph("notAGraph"))).stderr).toContain(
+        '#notAGraph" is 3, not a graph',
+      );
+      expect((await turns(place, "resume", "failed", "--graph", compiledGraphs)).stderr).toContain("has no default export");
+      expect((await turns(place, "resume", "failed", "--graph", "./gone.ts")).stderr).toContain("There is no file");
+      const folder = mkdtempSync(path.join(tempPlace(), "turns-graph-"));
+      const write = (name: string, text: string): string => {
+        writeFileSync(path.join(folder, name), text);
+        return path.join(folder, name);
+      };
+      const alone = (file: string) =>
+        told([process.execPath, program, "resume", "failed", "--graph", file, ...placed(place)], { cwd: folder });
+      expect((await alone(write("throws.mjs", 'throw new Error("no key")'))).stderr).toContain(
+        "can't be loaded. Error: no key. Nothing was run.",
+      );
+      expect((await alone(write("makes.mjs", 'export default async () => { throw new Error("no key") }'))).stderr).toContain(
+        "makes no graph. Error: no key.",
+      );
+      expect((await alone(`${write("common.cjs", "module.exports = { a: 1 }")}#b`)).stderr).toContain("Its exports: a.");
+      const typed = await alone(write("typed.ts", "export default 3 as number;"));
+      if ((process.features as { typescript?: unknown }).typescript) expect(typed.stderr).toContain("is 3, not a graph");
+      else expect(typed).toMatchObject({ code: 2, stderr: expect.stringContaining("npm i -D tsx") });
+    },
+  );
 
-  test("S10.1 a mistyped file has a suggestion, and so has a missing export: the module's graph, with the option to paste", async () => {
-    const place = await world();
-    const folder = mkdtempSync(path.join(ROOT, ".tmp", "graph-"));
-    const file = path.join(folder, "agent.mjs");
-    writeFileSync(
-      file,
-      `import { Annotation, START, StateGraph } from "@langchain/langgraph";
+  testOfFiles(
+    "S10.1 a mistyped file has a suggestion, and so has a missing export: the module's graph, with the option to paste",
+    async () => {
+      const place = await world();
+      const folder = mkdtempSync(path.join(ROOT, ".tmp", "graph-"));
+      const file = path.join(folder, "agent.mjs");
+      writeFileSync(
+        file,
+        `import { Annotation, START, StateGraph } from "@langchain/langgraph";
        export const State = Annotation.Root({ note: Annotation });
        export const limit = 3;
        export const orders = new StateGraph(State).addNode("charge", () => ({})).addEdge(START, "charge").compile();`,
-    );
-    try {
-      const refusalOf = async (graph: string): Promise<string> => {
-        const { stderr, code } = await turns(place, "resume", "failed", "--graph", graph);
-        expect({ graph, code }).toEqual({ graph, code: 2 });
-        return stderr;
-      };
-      expect(await refusalOf(`${folder}/agnet.mjs#orders`)).toContain('Did you mean "agent.mjs"?');
-      expect(await refusalOf(`${folder}/MODULE#EXPORT`)).toContain("--graph ./agent.ts#graph");
-      // Neither name is near: the export that is a graph was meant.
-      for (const name of ["", "#app"]) {
-        const refusal = await refusalOf(`${file}${name}`);
-        expect(refusal).toContain('Did you mean "orders"? Its exports: State, limit, orders.');
-        expect(refusal).toContain(`--graph ${file}#orders`);
-      }
-      // A getter may throw: it's no graph, and says so if it's asked for.
-      const old = path.join(folder, "old.cjs");
-      writeFileSync(
-        old,
-        `module.exports = { graph: () => undefined, limit: 3, get broken() { throw new Error("not configured"); } };`,
       );
-      const refusal = await refusalOf(`${old}#grahp`);
-      expect(refusal).toContain('Did you mean "graph"? Its exports: graph, limit, ');
-      expect(refusal).not.toContain("not configured");
-      const broken = await refusalOf(`${old}#broken`);
-      expect(broken).toContain(`Export "broken" of module "${old}" throws. Error: not configured. Nothing was run.`);
-      expect(broken).not.toMatch(/\n\s+at /);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+      try {
+        const refusalOf = async (graph: string): Promise<string> => {
+          const { stderr, code } = await turns(place, "resume", "failed", "--graph", graph);
+          expect({ graph, code }).toEqual({ graph, code: 2 });
+          return stderr;
+        };
+        expect(await refusalOf(`${folder}/agnet.mjs#orders`)).toContain('Did you mean "agent.mjs"?');
+        expect(await refusalOf(`${folder}/MODULE#EXPORT`)).toContain("--graph ./agent.ts#graph");
+        // Neither name is near: the export that is a graph was meant.
+        for (const name of ["", "#app"]) {
+          const refusal = await refusalOf(`${file}${name}`);
+          expect(refusal).toContain('Did you mean "orders"? Its exports: State, limit, orders.');
+          expect(refusal).toContain(`--graph ${file}#orders`);
+        }
+        // A getter may throw: it's no graph, and says so if it's asked for.
+        const old = path.join(folder, "old.cjs");
+        writeFileSync(
+          old,
+          `module.exports = { graph: () => undefined, limit: 3, get broken() { throw new Error("not configured"); } };`,
+        );
+        const refusal = await refusalOf(`${old}#grahp`);
+        expect(refusal).toContain('Did you mean "graph"? Its exports: graph, limit, ');
+        expect(refusal).not.toContain("not configured");
+        const broken = await refusalOf(`${old}#broken`);
+        expect(broken).toContain(`Export "broken" of module "${old}" throws. Error: not configured. Nothing was run.`);
+        expect(broken).not.toMatch(/\n\s+at /);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 
   test("S10.1 a graph gets the saver of the named database; a saver of another database is refused, and both are named", async () => {
     const place = await world();

@@ -1,5 +1,6 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { basename, join } from "node:path";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { join, relative } from "node:path";
 import { buildSync } from "esbuild";
 
 const ROOT = join(__dirname, "..", "..");
@@ -8,11 +9,15 @@ const OPTIONS = process.env["TURNS_TEST_NODE_OPTIONS"];
 /** The environment of a child: without the options that jest was started with, but with those of the lane. */
 export const CHILD_ENV = { ...process.env, NODE_OPTIONS: OPTIONS ?? "" };
 
+/** Inside the repository, where the programs find their dependencies. Other lanes and later runs find here what is compiled. */
+const COMPILED = join(ROOT, ".tmp", "children");
+const DAY_MS = 86_400_000;
+
 let folder: string | undefined;
-const compiled = new Map<string, string>();
 
 /**
- * What Node is given to run a program. The first call compiles it into one file, so each process takes a third of the time that `tsx` needs:
+ * What Node is given to run a program. The first call compiles it into one file, so each process takes a third of the time that `tsx` needs.
+ * Until a source changes, that file stays:
  * `spawn(process.execPath, [...childProgram(join(__dirname, "x-child.ts")), path], { env: CHILD_ENV })`.
  *
  * @param source the path of the program
@@ -20,14 +25,13 @@ const compiled = new Map<string, string>();
 export function childProgram(source: string): string[] {
   // There the package and the tests get different drivers, told apart by the file that asks.
   if (OPTIONS !== undefined) return ["--import", "tsx", source];
-  const known = compiled.get(source);
-  if (known !== undefined) return [known];
-  // Inside the repository, where the program finds its dependencies.
-  folder ??= newFolder();
-  const outfile = join(folder, `${basename(source, ".ts")}.mjs`);
+  folder ??= folderOfSources();
+  const outfile = join(folder, `${relative(ROOT, source).replaceAll(/[/\\]|\.ts$/g, "-")}.mjs`);
+  if (existsSync(outfile)) return [outfile];
+  const unfinished = `${outfile}-${process.pid}`;
   buildSync({
     entryPoints: [source],
-    outfile,
+    outfile: unfinished,
     bundle: true,
     format: "esm",
     platform: "node",
@@ -46,15 +50,27 @@ export function childProgram(source: string): string[] {
     logOverride: { "empty-import-meta": "silent" },
     absWorkingDir: ROOT,
   });
-  compiled.set(source, outfile);
+  renameSync(unfinished, outfile);
   return [outfile];
 }
 
-function newFolder(): string {
-  mkdirSync(join(ROOT, ".tmp"), { recursive: true });
-  return mkdtempSync(join(ROOT, ".tmp", "children-"));
+/** A folder of its own for each state of the sources. Those to which nothing was added for a day are removed. */
+function folderOfSources(): string {
+  const hash = createHash("sha256");
+  const sources = ["__tests__", "src", "torture"].flatMap((part) =>
+    readdirSync(join(ROOT, part), { recursive: true, encoding: "utf8" }).map((name) => join(part, name)),
+  );
+  const programs = sources.filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts")).sort();
+  for (const name of [...programs, "package-lock.json", join("node_modules", ".package-lock.json")]) {
+    const { mtimeMs, size } = statSync(join(ROOT, name));
+    hash.update(`${name} ${mtimeMs} ${size}\n`);
+  }
+  mkdirSync(COMPILED, { recursive: true });
+  const own = join(COMPILED, hash.digest("hex").slice(0, 16));
+  for (const other of readdirSync(COMPILED).map((name) => join(COMPILED, name))) {
+    const changed = statSync(other, { throwIfNoEntry: false })?.mtimeMs ?? Infinity;
+    if (other !== own && changed < Date.now() - DAY_MS) rmSync(other, { recursive: true, force: true });
+  }
+  mkdirSync(own, { recursive: true });
+  return own;
 }
-
-afterAll(() => {
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
-});
