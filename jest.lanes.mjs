@@ -21,8 +21,15 @@ export const LONG_ONLY = [
     "moving/move-crash",
     "moving/moving.property",
   ],
-  ...["cli/command-line", "cli/large-file", "cli/moving-commands", "cli/running-commands", "cli/terminal"],
-  ...["integrity/corruption", "integrity/hostile-judge", "langgraph/time-travel", "transactions/transactions-crash"],
+  ...["cli/command-line", "cli/large-file", "cli/moving-commands", "cli/program", "cli/running-commands", "cli/terminal"],
+  ...[
+    "integrity/corruption",
+    "integrity/hostile",
+    "integrity/hostile-judge",
+    "langgraph/time-travel",
+    "transactions/transactions-crash",
+  ],
+  ...["concurrency/starting-runs", "crash/cut-file", "runner/drift-effects"],
   ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
 ];
 

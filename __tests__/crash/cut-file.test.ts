@@ -12,7 +12,6 @@ import { checkpointFault, save, turnOf } from "../../torture/faults/histories";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options = {}): TurnSaver => TurnSaver.fromPath(path, { logger: quiet, ...options });
@@ -344,79 +343,69 @@ describe("S6.6 a file or log that rightly gets shorter is no cut one", () => {
   });
 });
 
-laneTest(
-  "S6.6 processes that save, delete, vacuum and back up in one file at once are never refused",
-  async () => {
-    const path = tempFile();
-    const saver = await laid(path);
-    const children = await Promise.all([1, 2, 3].map(() => otherSaver(path)));
-    let goesOn = true;
-    const work = Promise.all(children.map((child) => child.busy(runs(30, 90)))).finally(() => (goesOn = false));
-    for (let round = 0; goesOn; round += 1) {
-      await save(saver, 44 + (round % 10));
-      if (round % 20 === 19) await saver.backup(join(dirname(path), "copy.db"), { overwrite: true });
-      await new Promise((resolve) => setTimeout(resolve, 2));
-    }
-    expect(await work).toEqual(["no error", "no error", "no error"]);
-    await Promise.all(children.map((child) => child.end()));
-    expect((await saver.verify()).problems).toEqual([]);
-    saver.close();
-  },
-  300_000,
-);
+test("S6.6 processes that save, delete, vacuum and back up in one file at once are never refused", async () => {
+  const path = tempFile();
+  const saver = await laid(path);
+  const children = await Promise.all([1, 2, 3].map(() => otherSaver(path)));
+  let goesOn = true;
+  const work = Promise.all(children.map((child) => child.busy(runs(30, 90)))).finally(() => (goesOn = false));
+  for (let round = 0; goesOn; round += 1) {
+    await save(saver, 44 + (round % 10));
+    if (round % 20 === 19) await saver.backup(join(dirname(path), "copy.db"), { overwrite: true });
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  expect(await work).toEqual(["no error", "no error", "no error"]);
+  await Promise.all(children.map((child) => child.end()));
+  expect((await saver.verify()).problems).toEqual([]);
+  saver.close();
+}, 300_000);
 
 describe("S6.6", () => {
   const target = fc.constantFrom("", "-wal");
   const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
 
-  laneTest(
-    "no matter what is cut, and when: each later save is refused, or nothing at all was lost; closing changes nothing that was cut",
-    async () => {
-      let refusals = 0;
-      await fc.assert(
-        fc.asyncProperty(
-          fc.integer({ min: 1, max: 30 }),
-          fc.constantFrom("nothing", "vacuum", "reopen"),
-          fc.integer({ min: 0, max: 30 }),
-          target,
-          place,
-          async (before, upkeep, between, suffix, share) => {
-            const path = tempFile();
-            let saver = open(path, { synchronous: "normal" });
-            await saves(saver, 0, before);
-            if (upkeep === "vacuum") await vacuum(saver);
-            if (upkeep === "reopen") {
-              saver.close();
-              saver = open(path, { synchronous: "normal" });
-            }
-            await saves(saver, before, before + between);
-            const bytes = bytesOf(path + suffix);
-            cut(path + suffix, Math.floor(bytes * share));
-            const left = digests(path);
-            const code = await codeOf(() => save(saver, before + between));
-            if (code === "no error") {
-              await saves(saver, before + between + 1, before + between + 3);
-              saver.close();
-              await expectWhole(path, before + between + 3);
-            } else {
-              refusals += 1;
-              expect(code).toBe("STORE_UNAVAILABLE");
-              saver.close();
-              expect(digests(path)).toEqual(left);
-            }
-          },
-        ),
-        { numRuns: runs(12, 60), examples: [[1, "reopen", 0, "", 0]] },
-      );
-      expect(refusals).toBeGreaterThan(runs(2, 10));
-    },
-    300_000,
-  );
+  test("no matter what is cut, and when: each later save is refused, or nothing at all was lost; closing changes nothing that was cut", async () => {
+    let refusals = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 30 }),
+        fc.constantFrom("nothing", "vacuum", "reopen"),
+        fc.integer({ min: 0, max: 30 }),
+        target,
+        place,
+        async (before, upkeep, between, suffix, share) => {
+          const path = tempFile();
+          let saver = open(path, { synchronous: "normal" });
+          await saves(saver, 0, before);
+          if (upkeep === "vacuum") await vacuum(saver);
+          if (upkeep === "reopen") {
+            saver.close();
+            saver = open(path, { synchronous: "normal" });
+          }
+          await saves(saver, before, before + between);
+          const bytes = bytesOf(path + suffix);
+          cut(path + suffix, Math.floor(bytes * share));
+          const left = digests(path);
+          const code = await codeOf(() => save(saver, before + between));
+          if (code === "no error") {
+            await saves(saver, before + between + 1, before + between + 3);
+            saver.close();
+            await expectWhole(path, before + between + 3);
+          } else {
+            refusals += 1;
+            expect(code).toBe("STORE_UNAVAILABLE");
+            saver.close();
+            expect(digests(path)).toEqual(left);
+          }
+        },
+      ),
+      { numRuns: runs(12, 60), examples: [[1, "reopen", 0, "", 0]] },
+    );
+    expect(refusals).toBeGreaterThan(runs(2, 10));
+  }, 300_000);
 
-  laneTest(
-    "cut, deleted, moved or replaced by another process at a moment of its own, amid saves: none that began afterwards is acknowledged",
-    async () => {
-      const program = `
+  test("cut, deleted, moved or replaced by another process at a moment of its own, amid saves: none that began afterwards is acknowledged", async () => {
+    const program = `
       process.stdout.write("ready\\n");
       process.stdin.once("data", (line) => {
         const [what, file, share, wait] = JSON.parse(line);
@@ -429,46 +418,44 @@ describe("S6.6", () => {
         if (what === "replace") fs.copyFileSync(file + ".moved", file);
         process.stdout.write(String(process.hrtime.bigint()) + "\\n", () => process.exit());
       });`;
-      const what = fc.constantFrom("cut", "cut", "cut", "delete", "move", "replace");
-      await fc.assert(
-        fc.asyncProperty(what, target, place, fc.integer({ min: 0, max: 30_000_000 }), async (happens, suffix, share, wait) => {
-          const path = tempFile();
-          const saver = await laid(path, { synchronous: "normal" });
-          const other = spawn(process.execPath, ["-e", program], { stdio: ["pipe", "pipe", "inherit"] });
-          const ended = once(other, "close");
-          await once(other.stdout, "data");
-          let doneAt: bigint | undefined;
-          other.stdout.once("data", (line) => (doneAt = BigInt(String(line))));
-          other.stdin.write(JSON.stringify([happens, path + suffix, share, wait]));
-          const began: bigint[] = [];
-          let index = 44;
-          let code = "no error";
-          for (let after = 0; code === "no error" && after < 5; index += 1) {
-            began.push(process.hrtime.bigint());
-            code = await codeOf(() => save(saver, index));
-            await new Promise((resolve) => setImmediate(resolve));
-            if (doneAt !== undefined) after += 1;
-          }
-          await ended;
-          if (code === "no error") {
-            expect(happens).toBe("cut");
-            saver.close();
-            await expectWhole(path, index);
-            return;
-          }
-          // SQLite itself may have met the hole, between our look and its commit.
-          expect(["STORE_UNAVAILABLE", "STORE_FAILED", "CHECKPOINT_CORRUPTED"]).toContain(code);
-          expect(await codeOf(() => save(saver, index))).toBe("STORE_UNAVAILABLE");
-          const left = digests(path);
+    const what = fc.constantFrom("cut", "cut", "cut", "delete", "move", "replace");
+    await fc.assert(
+      fc.asyncProperty(what, target, place, fc.integer({ min: 0, max: 30_000_000 }), async (happens, suffix, share, wait) => {
+        const path = tempFile();
+        const saver = await laid(path, { synchronous: "normal" });
+        const other = spawn(process.execPath, ["-e", program], { stdio: ["pipe", "pipe", "inherit"] });
+        const ended = once(other, "close");
+        await once(other.stdout, "data");
+        let doneAt: bigint | undefined;
+        other.stdout.once("data", (line) => (doneAt = BigInt(String(line))));
+        other.stdin.write(JSON.stringify([happens, path + suffix, share, wait]));
+        const began: bigint[] = [];
+        let index = 44;
+        let code = "no error";
+        for (let after = 0; code === "no error" && after < 5; index += 1) {
+          began.push(process.hrtime.bigint());
+          code = await codeOf(() => save(saver, index));
+          await new Promise((resolve) => setImmediate(resolve));
+          if (doneAt !== undefined) after += 1;
+        }
+        await ended;
+        if (code === "no error") {
+          expect(happens).toBe("cut");
           saver.close();
-          if (happens === "cut") expect(digests(path)).toEqual(left);
-          expect(began.slice(0, -1).filter((at) => at > (doneAt ?? 0n))).toEqual([]);
-        }),
-        { numRuns: runs(12, 60) },
-      );
-    },
-    300_000,
-  );
+          await expectWhole(path, index);
+          return;
+        }
+        // SQLite itself may have met the hole, between our look and its commit.
+        expect(["STORE_UNAVAILABLE", "STORE_FAILED", "CHECKPOINT_CORRUPTED"]).toContain(code);
+        expect(await codeOf(() => save(saver, index))).toBe("STORE_UNAVAILABLE");
+        const left = digests(path);
+        saver.close();
+        if (happens === "cut") expect(digests(path)).toEqual(left);
+        expect(began.slice(0, -1).filter((at) => at > (doneAt ?? 0n))).toEqual([]);
+      }),
+      { numRuns: runs(12, 60) },
+    );
+  }, 300_000);
 });
 
 /** A saver of ours in another process, which saves what it is told to. */

@@ -35,7 +35,6 @@ import { KEY } from "../support/enc-graph";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { oneOf } from "../support/lane";
-import { laneTest } from "../support/lane-test";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 const CORPUS = "__tests__/integrity/corpus";
@@ -55,7 +54,7 @@ describe("hostile input: mutated valid inputs", () => {
     for (const session of sessions.values()) session.close();
   });
 
-  laneTest.each([
+  test.each([
     ["decoder", 600],
     ["parts", 200],
     ["official", 400],
