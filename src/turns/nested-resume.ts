@@ -72,7 +72,7 @@ class WithoutUndefinedCheckpointId extends Runnable {
   }
 
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
-    resetSubgraphCount(config);
+    countFromStart(config);
     const ended = countersOf(config).map((began) => began());
     try {
       return await this.#inner.invoke(
@@ -211,33 +211,66 @@ function withoutTaskIds(ns: string): string {
   return ns.replaceAll(/:[^|]*/g, "");
 }
 
+interface Scratchpad {
+  subgraphCounter?: number;
+  callCounter?: number;
+}
+
+function scratchpadOf(config: Partial<RunnableConfig> | undefined): Scratchpad | undefined {
+  return config?.configurable?.["__pregel_scratchpad"] as Scratchpad | undefined;
+}
+
 /**
- * LangGraph numbers the graphs that a node calls, and each finds its checkpoints by that number. A retry in the same process
- * continues counting and would find none: the graphs would start from scratch and repeat their finished nodes.
+ * LangGraph numbers the graphs and the tasks that a node calls, and finds checkpoints and results by these numbers. A retry in the same
+ * process continues counting and would find none: graphs would start from scratch, tasks would do their effects again under other
+ * keys, and a later resume would give each call the result of another.
  */
-function resetSubgraphCount(config: Partial<RunnableConfig> | undefined): void {
-  const scratchpad = config?.configurable?.["__pregel_scratchpad"] as { subgraphCounter?: unknown } | undefined;
+function countFromStart(config: Partial<RunnableConfig> | undefined): void {
+  const scratchpad = scratchpadOf(config);
   if (typeof scratchpad?.subgraphCounter === "number") scratchpad.subgraphCounter = 0;
+  if (typeof scratchpad?.callCounter === "number") scratchpad.callCounter = 0;
 }
 
 /** How `call` of LangGraph's functional API hands a task over. */
-type Call = (func: (...args: unknown[]) => unknown, ...rest: unknown[]) => unknown;
+type Call = (func: (...args: unknown[]) => unknown, name: unknown, ...rest: unknown[]) => unknown;
+
+/** The tasks that one node called, in all its attempts, by number: those that run, and those that have succeeded. */
+type Calls = Map<number, { name: unknown; result: unknown }>;
 
 const CALL = "__pregel_call";
 const repairedCalls = new WeakSet<Call>();
+const callsOf = new WeakMap<Scratchpad, Calls>();
 
-/** The tasks that a node calls also number their graphs from the start in each attempt, and so do the tasks that those call. */
+/** The tasks that a node calls count from the start in each attempt, too, and so do those that they call. */
 function withTasksRepaired<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
   const call = config?.configurable?.[CALL] as Call | undefined;
   if (config === undefined || typeof call !== "function" || repairedCalls.has(call)) return config;
-  const repairedCall: Call = (func, ...rest) => call((...args) => inAttempt(() => func(...args)), ...rest);
+  const repairedCall: Call = (func, name, ...rest) =>
+    calledOnce(scratchpadOf(config), name, () => call((...args) => inAttempt(() => func(...args)), name, ...rest));
   repairedCalls.add(repairedCall);
   return { ...config, configurable: { ...config.configurable, [CALL]: repairedCall } };
 }
 
+/** A task that an earlier attempt has called, and that hasn't failed, isn't called again: it may still be running. */
+function calledOnce(scratchpad: Scratchpad | undefined, name: unknown, call: () => unknown): unknown {
+  const number = scratchpad?.callCounter;
+  if (scratchpad === undefined || number === undefined) return call();
+  const calls = callsOf.get(scratchpad) ?? (new Map() as Calls);
+  callsOf.set(scratchpad, calls);
+  const earlier = calls.get(number);
+  if (earlier?.name === name) {
+    scratchpad.callCounter = number + 1;
+    return earlier.result;
+  }
+  const result = call();
+  calls.set(number, { name, result });
+  if (result instanceof Promise) result.catch(() => calls.delete(number));
+  return result;
+}
+
 function inAttempt(work: () => unknown): unknown {
   const config = AsyncLocalStorageProviderSingleton.getRunnableConfig() as RunnableConfig | undefined;
-  resetSubgraphCount(config);
+  countFromStart(config);
   // The attempt's own config, from which `call` takes it.
   if (config !== undefined) Object.assign(config, withTasksRepaired(config));
   const result = work();
