@@ -21,7 +21,7 @@ import { showAs } from "./inspect";
 import type { Internals } from "./internals";
 import { addReader } from "./known-savers";
 import type { VerifyReport, VerifyRequest } from "./integrity/verify";
-import { listTuples } from "./list";
+import { listHeads, listTuples } from "./list";
 import { checkedOptions, type ResolvedOptions } from "./options";
 import type { RetentionControl } from "./retention/control";
 import type { Names } from "./retention/names";
@@ -55,6 +55,7 @@ import { attachRecorder, type AttachOptions } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
 import type { Draining } from "./turns/draining";
 import { beginVisit, leaveOutUsedAnswers, type RootStep } from "./turns/nested-resume";
+import { ownCheckpoint } from "./turns/parallel-visits";
 import { isRecorded, type TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/handed-in";
@@ -209,14 +210,25 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
       const { deletion, epoch } = found instanceof Promise ? await found : found;
       this.#runStarts.add(config, at, { sawDeletion: deletion, sawEpoch: epoch, lease });
     }
-    const tuple = await readTuple(this.#tupleParts(), at, start);
+    let tuple = await readTuple(this.#tupleParts(), at, start);
     if (tuple !== undefined && at.ns !== "" && at.checkpointId === undefined && isRecorded(config.callbacks, this.#recorder)) {
+      tuple = await ownCheckpoint(config, tuple, () => this.#savedIn(at));
+      if (tuple === undefined) return undefined;
       leaveOutUsedAnswers(config, tuple);
       await beginVisit(config, tuple, (checkpointId) => this.#rootStep(at.threadId, checkpointId));
     }
     if (tuple?.metadata !== undefined)
       this.#seen.add(at, tuple.checkpoint, tuple.metadata, runAround(config.callbacks), tuple.pendingWrites ?? []);
     return tuple;
+  }
+
+  /** The checkpoints of a namespace, newest first. */
+  async *#savedIn({ threadId, ns }: Address) {
+    const parts = this.#tupleParts();
+    for await (const { head, metadata } of listHeads(parts, { threadId, ns })) {
+      const { checkpointId, parentId } = head;
+      yield { checkpointId, parentId, metadata, read: () => readListed(parts, head) };
+    }
   }
 
   async #rootStep(threadId: string, checkpointId: string): Promise<RootStep | undefined> {

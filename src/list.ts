@@ -70,6 +70,21 @@ export async function* listTuples(
   }
 }
 
+/** Lists what is known of checkpoints without their values and writes, newest first, page by page. */
+export async function* listHeads(
+  parts: TupleParts,
+  of: { threadId: string; ns: string },
+): AsyncGenerator<{ head: ListedHead; metadata: CheckpointMetadata }> {
+  const query = { ...of, checkpointId: undefined, beforeId: undefined, isOfRun: false };
+  let after: number | undefined;
+  for (;;) {
+    const page = await parts.store.listCheckpoints({ ...query, after, limit: HEADS_PER_PAGE });
+    for (const head of page) yield { head, metadata: await metadataOf(parts, head) };
+    after = page.at(-1)?.place;
+    if (page.length < HEADS_PER_PAGE) return;
+  }
+}
+
 /** Keys are taken literally, dots and quotes included. Values compare deeply. An undefined filter matches everything. */
 function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {
   if (typeof (filter ?? {}) !== "object" || Array.isArray(filter)) throw noFilter(filter);

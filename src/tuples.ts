@@ -27,6 +27,7 @@ import {
   type WantedWrites,
 } from "./store/store";
 import { StaleMemory, type Values } from "./values";
+import { withoutVisit } from "./visits";
 
 /** LangGraph's next version of a channel. */
 export type NextVersion = (current: number | undefined) => number;
@@ -136,7 +137,7 @@ async function toTuple(
 export async function metadataOf({ serde }: TupleParts, head: CheckpointHead): Promise<CheckpointMetadata> {
   const metadata = await loaded(serde, decode(head.metadata));
   if (typeof metadata !== "object" || metadata === null) throw notACheckpoint(head, "metadata", "none");
-  return metadata as CheckpointMetadata;
+  return withoutVisit(metadata as CheckpointMetadata);
 }
 
 function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean): Checkpoint {

@@ -20,6 +20,7 @@ import type { RunRegistry } from "../turns/run-registry";
 import type { Values } from "../values";
 import type { PlannedThoughts } from "./planned-thoughts";
 import type { SaveProgress } from "./save-progress";
+import { withVisit } from "../visits";
 
 /** What goes into a checkpoint: as it is, or as the user's serde encoded it. */
 interface Stored {
@@ -78,7 +79,7 @@ export class CheckpointSaves {
     try {
       progress.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
-      const described = withRunId(metadata, config);
+      const described = withVisit(withRunId(metadata, config), config, at.ns);
       const kept = toSave(checkpoint, metadata, parentId, newVersions);
       const saving =
         serde === undefined

@@ -3,7 +3,7 @@ import type { Engine } from "./engine";
 import type { Bound, Execute, Program, Statement } from "./program";
 import { type Rows, THREAD_ROWS, TURN_ROWS, turnValues } from "./rows";
 import type { RowOf, Table } from "./tables";
-import { Recent, type ThreadState } from "./thread-state";
+import { Recent, type ThreadFields, type ThreadState } from "./thread-state";
 
 /** How many thread tags are remembered. */
 const TAGS_MAX = 1_000;
@@ -16,7 +16,11 @@ const THREADS = 256;
 interface SharedWithReads {
   tags: Map<string, string>;
   numbers: Map<string, number>;
+  setBacks: Map<string, number>;
 }
+
+/** Of a thread's row: what only grows as long as no commit is lost. */
+type Progress = Pick<ThreadFields, "thread" | "seq" | "generation">;
 
 /** A question that a program may ask, with its answer if that is known. */
 type Expected = Statement & { answer: { value: unknown } | undefined };
@@ -63,6 +67,12 @@ export class Session {
   readonly #tags: Map<string, string>;
   /** See {@link numberOf}. */
   readonly #numbers: Map<string, number>;
+  /** How often each thread was found {@link noticeRead set back}. */
+  readonly #setBacks: Map<string, number>;
+  /** How far each thread was when it was last known to be committed. */
+  readonly #committed = new Recent<string, Progress>(TAGS_MAX);
+  /** The same of the last transaction, as long as its commit isn't known to be carried out. */
+  readonly #uncommitted = new Map<string, Progress>();
   readonly #execute: Execute | undefined;
   #sealing: Sealing | undefined;
 
@@ -72,13 +82,14 @@ export class Session {
     this.isReading = reads !== undefined;
     this.#tags = reads?.tags ?? new Map<string, string>();
     this.#numbers = reads?.numbers ?? new Map<string, number>();
+    this.#setBacks = reads?.setBacks ?? new Map<string, number>();
     this.#execute = isStepped ? undefined : engine.execute;
     this.#sealing = sealing;
   }
 
   /** For one transaction that reads: where reads don't wait for writes, they share no facts with them. */
   reader(): Session {
-    const shared = { tags: this.#tags, numbers: this.#numbers };
+    const shared = { tags: this.#tags, numbers: this.#numbers, setBacks: this.#setBacks };
     return new Session(this.engine, this.#sealing, this.#execute === undefined, shared);
   }
 
@@ -159,6 +170,44 @@ export class Session {
   /** The number that a thread had when it was last read. It may have another one by now, or none. */
   numberOf(threadId: string): number | undefined {
     return this.#numbers.get(threadId);
+  }
+
+  /**
+   * Compares a thread's row, just read and not remembered yet, with what is known to be committed. If the row is missing or behind that, the
+   * server has lost commits: it stopped without having them on disk, or another one that didn't have them took over. Then what is remembered of
+   * the thread may not be there any more, and runs that began before must not continue: {@link generationOf} and {@link historyOf} change.
+   */
+  noticeRead(threadId: string, row: Progress | undefined): void {
+    if (this.isReading || this.engine.dialect.guards === undefined) return;
+    const known = this.#committed.get(threadId);
+    if (row !== undefined) this.#uncommitted.set(threadId, progressOf(row));
+    if (known === undefined || (row?.thread === known.thread && row.seq >= known.seq && row.generation >= known.generation)) return;
+    this.#setBacks.set(threadId, (this.#setBacks.get(threadId) ?? 0) + 1);
+    if (row === undefined) this.#committed.delete(threadId);
+    else this.#committed.set(threadId, progressOf(row));
+    this.threads.delete(threadId);
+  }
+
+  /** For a {@link ThreadState}: changes when rows of the thread may have gone without its row saying so. */
+  generationOf(threadId: string): number {
+    return (this.engine.provisional ?? 0) + (this.#setBacks.get(threadId) ?? 0);
+  }
+
+  /** Greater after each rewind of a thread, and after each time that it was set back. @param epoch of its row; 0 for none */
+  historyOf(threadId: string, epoch: number): number {
+    return epoch + (this.#setBacks.get(threadId) ?? 0);
+  }
+
+  /** Forgets a thread that the current transaction deletes. */
+  deleted(threadId: string): void {
+    this.threads.delete(threadId);
+    this.#committed.delete(threadId);
+    this.#uncommitted.delete(threadId);
+  }
+
+  /** Whether commits of the thread were lost. */
+  wasSetBack(threadId: string): boolean {
+    return this.#setBacks.has(threadId);
   }
 
   /** {@link remember} for a thread that was read. What is known of its leases holds only if it hasn't changed since. */
@@ -312,6 +361,9 @@ export class Session {
    * long as nobody else has written to the database.
    */
   *transaction<T>(work: Program<T>): Program<T> {
+    // Had the last commit failed, this would have been forgotten.
+    for (const [threadId, progress] of this.#uncommitted) this.#committed.set(threadId, progress);
+    this.#uncommitted.clear();
     if (!this.isReading && (yield* this.engine.hasChanged())) this.forget();
     let isDone = false;
     try {
@@ -348,6 +400,7 @@ export class Session {
   *#writeThread(key: ThreadState): Program {
     key.written();
     const { row } = key;
+    if (this.engine.dialect.guards !== undefined) this.#uncommitted.set(key.threadId, progressOf(row));
     yield* this.run(THREAD_ROWS.update, ...THREAD_ROWS.changed(this.sealing, row, row));
   }
 
@@ -372,7 +425,12 @@ export class Session {
     this.awaited.clear();
     this.isKeyCurrent = false;
     this.savedRuns.clear();
+    this.#uncommitted.clear();
   }
+}
+
+function progressOf({ thread, seq, generation }: Progress): Progress {
+  return { thread, seq, generation };
 }
 
 function isSame(one: Statement, other: Statement): boolean {

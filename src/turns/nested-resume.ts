@@ -6,6 +6,7 @@ import { OpenWork } from "./draining";
 import { isPregel, type PregelLike } from "./attached-graph";
 import { plannedTasks } from "./node-task";
 import { askAgain } from "./refused-answers";
+import { keepsItsState } from "../visits";
 
 interface PregelNodeLike {
   bound?: Runnable;
@@ -108,7 +109,7 @@ const addressed = new WeakSet<object>();
  * Whether the nested graphs go back in their history: the root does, or the caller named a checkpoint of this graph or of one
  * around it. LangGraph then knows which checkpoint each graph starts from, and the newest one says nothing.
  */
-function isTimeTravel(config: Partial<RunnableConfig> | undefined): boolean {
+export function isTimeTravel(config: Partial<RunnableConfig> | undefined): boolean {
   const { configurable } = config ?? {};
   if (configurable?.["__pregel_replay_state"] !== undefined) return true;
   const run = (config as { control?: object } | undefined)?.control;
@@ -122,7 +123,7 @@ function isTimeTravel(config: Partial<RunnableConfig> | undefined): boolean {
 }
 
 /** Tells the graphs inside a run, or inside a retry, to resume. */
-const RESUMING = "__pregel_resuming";
+export const RESUMING = "__pregel_resuming";
 
 /** What made a checkpoint of the root, and the one it was made from. */
 export interface RootStep {
@@ -202,11 +203,6 @@ async function isSameWork(
   return at === before;
 }
 
-/** Whether a namespace is that of a nested graph with `checkpointer: true`. Those of others have ids of node tasks. */
-function keepsItsState(ns: string): boolean {
-  return ns !== "" && !ns.includes(":");
-}
-
 function withoutTaskIds(ns: string): string {
   return ns.replaceAll(/:[^|]*/g, "");
 }
@@ -258,7 +254,7 @@ function calledOnce(scratchpad: Scratchpad | undefined, name: unknown, call: () 
   const calls = callsOf.get(scratchpad) ?? (new Map() as Calls);
   callsOf.set(scratchpad, calls);
   const earlier = calls.get(number);
-  if (earlier?.name === name) {
+  if (earlier !== undefined && earlier.name === name) {
     scratchpad.callCounter = number + 1;
     return earlier.result;
   }

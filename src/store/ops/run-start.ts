@@ -123,8 +123,9 @@ function learnt(
   { latest: [latest, versions, wholes], task, greatest, graphs, number }: Learnt,
 ): StartFacts | undefined {
   const deletion = tombstone && TOMBSTONE_ROWS.parse(session.sealing, threadId, tombstone);
-  const none = { deletion: deletion?.deletedAt ?? 0, epoch: 0, threadId, newest: undefined };
   const [thread] = threads;
+  if (thread === undefined) session.noticeRead(threadId, undefined);
+  const none = { deletion: deletion?.deletedAt ?? 0, epoch: session.historyOf(threadId, 0), threadId, newest: undefined };
   if (thread === undefined) {
     if (deletion === undefined && number !== undefined) session.awaited.set(threadId, number);
     return none;
@@ -132,9 +133,11 @@ function learnt(
   if (threads.length > 1 || !isIntact(session, threadId, thread)) return undefined;
   const row = THREAD_ROWS.unverified(threadId, thread);
   if (row.gone) return undefined;
+  session.noticeRead(threadId, row);
+  const epoch = session.historyOf(threadId, row.epoch);
   const known = session.threads.get(threadId);
   const isCurrent = known?.thread === row.thread && known.row.seq === row.seq && known.row.generation === row.generation;
-  const key = isCurrent ? known : new ThreadState(session.changed, row);
+  const key = isCurrent ? known : new ThreadState(session.changed, row, session.generationOf(threadId));
   const { facts } = key;
   facts.deletion = deletion ?? null;
   if (facts.tasks === undefined && task?.kind !== "update") {
@@ -145,13 +148,13 @@ function learnt(
   for (const { seq, digest } of graphs) facts.graphs.set(digest, seq);
   facts.areGraphsKnown = true;
   session.rememberRead(key);
-  if (latest === undefined) return { ...none, epoch: row.epoch };
+  if (latest === undefined) return { ...none, epoch };
   const head = toLiveHead(session, threadId, latest);
   const { ns, checkpointId } = head;
   if (facts.heads.get(headKey(ns, checkpointId)) === undefined) rememberRead(key, head);
   return {
     ...none,
-    epoch: row.epoch,
+    epoch,
     newest: { thread, head, writes: writesIn(session, { threadId, ns, checkpointId }, versions), wholes },
   };
 }
@@ -165,7 +168,7 @@ export function* foundCheckpoint(
   if (newest === undefined) return undefined;
   const { thread, head, ...known } = newest;
   const was = THREAD_ROWS.unverified(threadId, thread);
-  const values = valuesOf(session, new ThreadState(session.changed, was), head, remembered, known);
+  const values = valuesOf(session, new ThreadState(session.changed, was, session.generationOf(threadId)), head, remembered, known);
   const first = values.next();
   if (first.done === true && first.value !== undefined) return first.value;
   const [now, stored] = yield* session.sideBySide<unknown[]>([threadKey(session, threadId), begun(first, values)]);

@@ -54,10 +54,12 @@ export function* threadOrSignpost(session: Session, threadId: string): Program<T
   const known = yield* session.known(threadId);
   if (known !== undefined) return known;
   const rows = yield* session.all<RawThread>(session.locking(OF_ID), threadId, tagOf(session, threadId));
-  const [row] = rows;
-  if (row === undefined) return undefined;
+  const [raw] = rows;
+  if (raw === undefined) return void session.noticeRead(threadId, undefined);
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row), session.engine.provisional);
+  const row = yield* verifiedThread(session, threadId, raw);
+  session.noticeRead(threadId, row);
+  const key = new ThreadState(session.changed, row, session.generationOf(threadId));
   session.rememberRead(key);
   return key;
 }
@@ -141,7 +143,7 @@ export function newThread(session: Session, thread: number, threadId: string, cr
 export function* insertThread(session: Session, row: ThreadFields): Program<ThreadState> {
   const values = THREAD_ROWS.values(session.sealing, row, row);
   yield* session.run(THREAD_ROWS.insert, ...values);
-  const key = new ThreadState(session.changed, row, session.engine.provisional);
+  const key = new ThreadState(session.changed, row, session.generationOf(row.threadId));
   session.made(key);
   return key;
 }
@@ -216,7 +218,9 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
   yield* checkLease(session, entry.lease);
   // The epoch only grows. A smaller one belongs to a thread that was deleted and started again, and the check above has handled
   // such a save.
-  if (entry.sawEpoch !== undefined && entry.sawEpoch < (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
+  if (entry.sawEpoch !== undefined && entry.sawEpoch < session.historyOf(threadId, key?.row.epoch ?? 0)) {
+    throw rewound(session, threadId, entry.refersTo);
+  }
   if (key !== undefined) return key;
   const created = yield* createThread(session, threadId, createdAt);
   created.facts.deletion = grave ?? null;
@@ -289,7 +293,9 @@ export function* deletionOf(session: Session, threadId: string): Program<number>
 }
 
 export function* foundBy(session: Session, threadId: string): Program<{ deletion: number; epoch: number }> {
-  return { deletion: yield* deletionOf(session, threadId), epoch: (yield* threadKey(session, threadId))?.row.epoch ?? 0 };
+  const deletion = yield* deletionOf(session, threadId);
+  const key = yield* threadKey(session, threadId);
+  return { deletion, epoch: session.historyOf(threadId, key?.row.epoch ?? 0) };
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
@@ -338,16 +344,17 @@ export function* tombstoneOf(session: Session, threadId: string): Program<Deleti
 }
 
 function* saveTombstone(session: Session, threadId: string, deletedAt: number, final: boolean): Program<void> {
-  session.threads.delete(threadId);
+  session.deleted(threadId);
   yield* session.run(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId));
   const row = { threadId, tag: tagOf(session, threadId), deletedAt, final };
   yield* session.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(session.sealing, { thread: null, threadId }, row));
 }
 
 /** @param checkpointId the checkpoint that the save continues from, or belongs to */
-function rewound(threadId: string, checkpointId: string | undefined): TurnsError {
+function rewound(session: Session, threadId: string, checkpointId: string | undefined): TurnsError {
+  const what = session.wasSetBack(threadId) ? "was rewound, or the database has lost commits of it" : "was rewound";
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    problem: `Thread ${JSON.stringify(threadId)} was rewound during a run, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
+    problem: `Thread ${JSON.stringify(threadId)} ${what} during a run, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
     remedy:
       "Nothing was saved. Stop the run, and call invoke again without a checkpoint_id: it continues from the thread's newest checkpoint.",
     data: { threadId, checkpointId },
