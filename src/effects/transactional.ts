@@ -135,7 +135,7 @@ export async function undoneIn<Db>(tx: Transactions<Db, boolean>, effect: Effect
 /** @throws {TurnsError} UNSERIALIZABLE_VALUE */
 function textOf(effect: EffectTry & EncodeOptions, result: unknown): string {
   try {
-    return encode(result, { classInstances: effect.classInstances });
+    return inAscii(encode(result, { classInstances: effect.classInstances }));
   } catch (error) {
     if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
     throw new TurnsError("UNSERIALIZABLE_VALUE", {
@@ -145,6 +145,11 @@ function textOf(effect: EffectTry & EncodeOptions, result: unknown): string {
       cause: error,
     });
   }
+}
+
+/** The same JSON for a database of any encoding: only strings of it can have other characters. */
+function inAscii(json: string): string {
+  return json.replace(/[^\0-\x7f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** Queries of some libraries are promises too: they run when they are awaited. */
