@@ -282,10 +282,12 @@ describe.each(POSTGRES_LIBRARIES)("a connection that is lost within a transactio
   }
 
   const own = new RangeError("insufficient funds");
+  const reset = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" });
   const unreached = expect.objectContaining({ code: "STORE_UNAVAILABLE" }) as unknown;
   const rest = {
     "the function has returned": { then: () => "text", meets: unreached },
     "its next statement meets it": { then: (db: unknown, key: string) => bank.charge(db, key, 8), meets: unreached },
+    "its next statement meets a network's error": { then: () => Promise.reject(reset), meets: unreached },
     "the function throws an error of its own": { then: () => Promise.reject(own), meets: own },
   } as const;
 

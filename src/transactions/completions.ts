@@ -3,7 +3,7 @@ import type { EffectTry } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import { z } from "zod";
-import { isLost, told } from "./failures";
+import { isUnreached, told } from "./failures";
 
 export type Dialect = "postgres" | "sqlite";
 
@@ -344,7 +344,7 @@ function* calling<T>(work: () => Maybe<T>): Program<T> {
     return yield { call: work };
   } catch (error) {
     // If the transaction's own connection is lost, this fails too, and the error isn't the function's.
-    if (isLost(error)) yield { sql: "SELECT 1", values: [] };
+    if (isUnreached(error)) yield { sql: "SELECT 1", values: [] };
     throw new Thrown(error);
   }
 }

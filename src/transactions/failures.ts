@@ -30,7 +30,7 @@ export function told(error: unknown, what: string, codeName: "sqlite" | "sqlstat
   const details = { data: { [codeName]: code }, cause: error };
   // Libraries put the statement before it, and its values, which don't belong into a log.
   const because = `(${message.length > LONGEST_MESSAGE ? `…${message.slice(-LONGEST_MESSAGE)}` : message || code})`;
-  if (isLost(error) || UNREACHED_CODES.test(code) || NO_CONNECTION.test(message)) {
+  if (isUnreached(error)) {
     return new TurnsError("STORE_UNAVAILABLE", {
       problem: `${what} can't be reached ${because}.`,
       remedy:
@@ -51,6 +51,13 @@ export function told(error: unknown, what: string, codeName: "sqlite" | "sqlstat
     remedy: "Remove the cause, then resume the thread. What became of an effect is looked up there first.",
     ...details,
   });
+}
+
+/** Whether an error may mean that there is no connection, or no longer. It may be one to somewhere else. */
+export function isUnreached(error: unknown): boolean {
+  return (
+    isLost(error) || chainOf(error).some((link) => UNREACHED_CODES.test(codeOf(link)) || NO_CONNECTION.test(messageOf(link)))
+  );
 }
 
 /** Whether the connection was lost on which somebody waited for an answer. */
