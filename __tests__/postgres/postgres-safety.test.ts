@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { defineEffect } from "langgraph-checkpoint-turns";
 import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { migrationSql, PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-checkpoint-turns/postgres";
 import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
 import { Client, Pool } from "pg";
 import { setRoundTripHook } from "../../src/testing-internal";
-import { thread } from "../support/eff-world";
+import { line, thread } from "../support/eff-world";
 import { type PostgresServer, startServer } from "../support/postgres/server";
 import { quiet } from "../support/s1-tools";
 
@@ -187,6 +188,21 @@ test.each(["LATIN1", "SQL_ASCII"])(
     expect(await run(url, "SELECT 1 FROM pg_namespace WHERE nspname = 'turns'")).toEqual([]);
   },
 );
+
+test("S9.6 PostgreSQL: transactional effects keep any result in a database of the encoding LATIN1", async () => {
+  const url = await databaseOf("ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0");
+  const pool = new Pool({ connectionString: url });
+  const result = { ключ: ["é", "日本", "😀", "\ud800"] };
+  const told = defineEffect("any text in LATIN1", { tx: pgTransactions(pool), run: async () => result, undo: false });
+  await withSaver(server.url, {}, async (saver) => {
+    let seen: unknown;
+    const body = async (): Promise<object> => ((seen = await told()), {});
+    await saver.attach(line({ n: body }).compile({ checkpointer: saver })).invoke({ log: [] }, thread("latin1"));
+    expect(seen).toEqual(result);
+  });
+  expect(JSON.parse((await run(url, "SELECT result FROM turns_completions"))[0].result as string)).toEqual(result);
+  await pool.end();
+});
 
 test("S7.1 PostgreSQL: vacuum() vacuums the tables, and says so if the role may not", async () => {
   const url = await databaseOf();

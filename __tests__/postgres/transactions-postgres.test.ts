@@ -5,7 +5,8 @@ import type { Pool, PoolClient } from "pg";
 import { refusal } from "../support/eff-world";
 import { isCommit, isCommitAnswer } from "../support/postgres/messages";
 import { nth, PostgresProxy } from "../support/postgres/proxy";
-import { byPg, type Own, poolOn, schemaOfOwn, URL_OF_TESTS } from "../transactions/tx-postgres";
+import { testOf } from "../transactions/tx-libraries";
+import { byPg, type Own, poolOn, POSTGRES_LIBRARIES, schemaOfOwn, URL_OF_TESTS } from "../transactions/tx-postgres";
 import type { Bank } from "../transactions/tx-world";
 
 describe("a network that breaks, and a server that ends connections", () => {
@@ -197,7 +198,7 @@ describe("a network that breaks, and a server that ends connections", () => {
         return "text";
       }),
     );
-    expect(caught).toMatchObject({ code: "25P02" });
+    expect(caught).toMatchObject({ code: "STORE_FAILED", cause: { code: "25P02" } });
     expect(await bank.tx.find(effect)).toBeUndefined();
   });
 
@@ -225,7 +226,7 @@ describe("a network that breaks, and a server that ends connections", () => {
     await bank.sql("CREATE TABLE deferred (id int PRIMARY KEY, of int REFERENCES deferred DEFERRABLE INITIALLY DEFERRED)");
     const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
     const work = async (db: PoolClient) => (await db.query("INSERT INTO deferred VALUES (1, 2)"), "text");
-    expect(await refusal(bank.tx.complete(effect, work))).toMatchObject({ code: "23503" });
+    expect(await refusal(bank.tx.complete(effect, work))).toMatchObject({ code: "STORE_FAILED", cause: { code: "23503" } });
     expect(await bank.tx.find(effect)).toBeUndefined();
   });
 
@@ -262,4 +263,50 @@ describe("a network that breaks, and a server that ends connections", () => {
       await own.pool.query(`GRANT CREATE ON SCHEMA ${own.name} TO CURRENT_USER`);
     }
   });
+});
+
+describe.each(POSTGRES_LIBRARIES)("a connection that is lost within a transaction, by $name", (library) => {
+  const test = testOf(library);
+  let bank: Bank;
+  beforeAll(async () => (bank = await library.open()));
+  afterAll(() => bank.close());
+
+  /** The server ends the connection that has just charged. */
+  async function lost(): Promise<void> {
+    const ended = await bank.sql(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE state = 'idle in transaction' AND query ILIKE 'insert into%${bank.env["BANK_SCHEMA"]}%charges%'`,
+    );
+    expect(ended).toHaveLength(1);
+    await new Promise((done) => setTimeout(done, 200));
+  }
+
+  const own = new RangeError("insufficient funds");
+  const reset = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" });
+  const unreached = expect.objectContaining({ code: "STORE_UNAVAILABLE" }) as unknown;
+  const rest = {
+    "the function has returned": { then: () => "text", meets: unreached },
+    "its next statement meets it": { then: (db: unknown, key: string) => bank.charge(db, key, 8), meets: unreached },
+    "its next statement meets a network's error": { then: () => Promise.reject(reset), meets: unreached },
+    "the function throws an error of its own": { then: () => Promise.reject(own), meets: own },
+  } as const;
+
+  test.each(Object.entries(rest))(
+    "S9.6 %s: the right error is thrown, and the next run does it once",
+    async (_, { then, meets }) => {
+      const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+      const caught = await refusal(
+        bank.tx.complete(effect, async (db) => {
+          await bank.charge(db, effect.key, 7);
+          await lost();
+          await then(db, effect.key);
+          return "text";
+        }),
+      );
+      expect(caught).toEqual(meets);
+      const again = async (db: unknown) => (await bank.charge(db, effect.key, 7), "again");
+      expect(await bank.tx.complete({ ...effect, tries: 2 }, again)).toBe("again");
+      expect((await bank.charges()).filter(({ key }) => key === effect.key)).toHaveLength(1);
+    },
+  );
 });

@@ -23,18 +23,26 @@ const ROOT = join(__dirname, "..", "..");
 export const URL_OF_TESTS = process.env["TURNS_PG_URL"] ?? "";
 const DIRECT_URL = process.env["TURNS_PG_DIRECT_URL"] ?? URL_OF_TESTS;
 
+/** How many connections a library has at most, if it is told how long to wait for one. */
+const FEW = 2;
+/** The options of a pool that waits so long for a connection. */
+const patience = (patienceMs: number | undefined) =>
+  patienceMs === undefined ? {} : { max: FEW, connectionTimeoutMillis: patienceMs };
+
 /** A schema of its own with a pool for the libraries, and one of the server itself for what tests look at. */
-export async function schemaOfOwn(name = `tx_${randomUUID().replaceAll("-", "").slice(0, 20)}`) {
+export async function schemaOfOwn(patienceMs?: number) {
+  const name = `tx_${randomUUID().replaceAll("-", "").slice(0, 20)}`;
   const direct = poolOn(DIRECT_URL, name);
   await direct.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
   await direct.query(CHARGES.replace("TABLE", "TABLE IF NOT EXISTS"));
-  return { name, pool: poolOn(URL_OF_TESTS, name), direct };
+  return { name, pool: poolOn(URL_OF_TESTS, name, patienceMs), direct };
 }
 
 /** Connections that have a schema as their default, except behind PgBouncer, which admits no such setting. */
-export function poolOn(url: string, schema: string): Pool {
+export function poolOn(url: string, schema: string, patienceMs?: number): Pool {
   const isPooled = url === URL_OF_TESTS && url !== DIRECT_URL;
-  const pool = new Pool({ connectionString: url, max: 8, ...(!isPooled && { options: `-c search_path=${schema}` }) });
+  const path = isPooled ? {} : { options: `-c search_path=${schema}` };
+  const pool = new Pool({ connectionString: url, max: 8, ...path, ...patience(patienceMs) });
   pool.on("error", () => undefined);
   return pool;
 }
@@ -46,12 +54,25 @@ function onPostgres(
 ): Bank {
   const adapter = (options?: DialectOptions) => rest.adapter({ schema: name, ...options });
   const sql = async (statement: string) => (await direct.query(statement)).rows;
+  const tx = adapter();
   return {
     ...rest,
     adapter,
     env: { BANK: URL_OF_TESTS, BANK_SCHEMA: name },
-    tx: adapter(),
+    tx,
     sql,
+    occupied: async () => {
+      let release: (text: string) => void = () => undefined;
+      const held = new Promise<string>((resolve) => (release = resolve));
+      const ended: Promise<string>[] = [];
+      for (let count = 0; count < FEW; count += 1) {
+        await new Promise<void>((resolve) => {
+          const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+          ended.push(tx.complete(effect, () => (resolve(), held)));
+        });
+      }
+      return () => (release("held"), Promise.all(ended));
+    },
     charges: () => sql("SELECT key, cents FROM charges ORDER BY ctid"),
     close: async () => {
       await rest.close?.();
@@ -70,11 +91,13 @@ export const byPg = (own: Own): Bank =>
   });
 
 export const POSTGRES_LIBRARIES: readonly Library[] = [
-  { name: "pg", open: async () => byPg(await schemaOfOwn()) },
+  { name: "pg", open: async (patienceMs) => byPg(await schemaOfOwn(patienceMs)) },
   {
     name: "Kysely on PostgreSQL",
-    open: async () => {
-      const own = await schemaOfOwn();
+    open: async (patienceMs) => {
+      const own = await schemaOfOwn(patienceMs);
+      // As docs/exactly-once.md asks for.
+      own.pool.on("connect", (client) => client.on("error", () => undefined));
       const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: own.pool }) });
       const within = (tx: typeof db) => tx.withSchema(own.name);
       return onPostgres(own, {
@@ -86,8 +109,8 @@ export const POSTGRES_LIBRARIES: readonly Library[] = [
   },
   {
     name: "Drizzle on node-postgres",
-    open: async () => {
-      const own = await schemaOfOwn();
+    open: async (patienceMs) => {
+      const own = await schemaOfOwn(patienceMs);
       const db = drizzle({ client: own.pool });
       const charges = pgSchema(own.name).table("charges", { key: text().notNull(), cents: integer().notNull() });
       return onPostgres(own, {
@@ -99,9 +122,10 @@ export const POSTGRES_LIBRARIES: readonly Library[] = [
   },
   {
     name: "Knex on pg",
-    open: async () => {
-      const own = await schemaOfOwn();
-      const db = knexBy({ client: "pg", connection: URL_OF_TESTS });
+    open: async (patienceMs) => {
+      const own = await schemaOfOwn(patienceMs);
+      const few = patienceMs === undefined ? {} : { pool: { min: 0, max: FEW }, acquireConnectionTimeout: patienceMs };
+      const db = knexBy({ client: "pg", connection: URL_OF_TESTS, ...few });
       return onPostgres(own, {
         adapter: (options) => knexTransactions(db, options),
         charge: (tx: typeof db, key, cents) => tx("charges").withSchema(own.name).insert({ key, cents }),
@@ -112,12 +136,14 @@ export const POSTGRES_LIBRARIES: readonly Library[] = [
   },
   {
     name: "Prisma",
-    open: async () => {
-      const own = await schemaOfOwn();
+    open: async (patienceMs) => {
+      const own = await schemaOfOwn(patienceMs);
       const load = createRequire(join(ROOT, ".tmp", "prisma", "index.js"));
       const { PrismaClient } = load("@prisma/client");
       const { PrismaPg } = load("@prisma/adapter-pg");
-      const client = new PrismaClient({ adapter: new PrismaPg({ connectionString: URL_OF_TESTS }, { schema: own.name }) });
+      const client = new PrismaClient({
+        adapter: new PrismaPg({ connectionString: URL_OF_TESTS, ...patience(patienceMs) }, { schema: own.name }),
+      });
       return onPostgres(own, {
         adapter: (options) => prismaTransactions<any>(client, options),
         charge: (db, key, cents) => db.charge.create({ data: { key, cents } }),

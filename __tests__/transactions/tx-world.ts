@@ -28,13 +28,15 @@ export interface Bank {
   /** As another connection sees it. */
   charges(): Promise<{ key: string; cents: number }[]>;
   sql(text: string): Promise<any[]>;
+  /** From now on no transaction can begin. Its function lets them begin again. */
+  occupied(): Promise<() => Promise<unknown>>;
   close(): Promise<unknown>;
 }
 
-/** A library, and how a test gets a bank by it. */
+/** A library, and how a test gets a bank by it. With `patienceMs`, it waits no longer for the database than that. */
 export interface Library {
   name: string;
-  open(): Promise<Bank>;
+  open(patienceMs?: number): Promise<Bank>;
 }
 
 export const CHARGES = "CREATE TABLE charges (key text NOT NULL, cents integer NOT NULL)";
@@ -57,6 +59,10 @@ function onSqlite<T>(path: string, rest: Pick<Bank, "adapter" | "charge" | "refu
     tx: rest.adapter(),
     sql,
     charges: () => sql("SELECT key, cents FROM charges ORDER BY rowid"),
+    occupied: async () => {
+      other.exec("BEGIN IMMEDIATE");
+      return async () => other.exec("COMMIT");
+    },
     close: async () => {
       other.close();
       await rest.close();
@@ -64,9 +70,9 @@ function onSqlite<T>(path: string, rest: Pick<Bank, "adapter" | "charge" | "refu
   };
 }
 
-function database(): { path: string; db: Database.Database } {
+function database(patienceMs = 5_000): { path: string; db: Database.Database } {
   const path = tempFile();
-  const db = new Database(path);
+  const db = new Database(path, { timeout: patienceMs });
   db.pragma("journal_mode = WAL");
   db.exec(CHARGES);
   return { path, db };
@@ -75,8 +81,8 @@ function database(): { path: string; db: Database.Database } {
 export const SQLITE_LIBRARIES: readonly Library[] = [
   {
     name: "better-sqlite3",
-    open: async () => {
-      const { path, db } = database();
+    open: async (patienceMs) => {
+      const { path, db } = database(patienceMs);
       return onSqlite(path, {
         adapter: (options) => sqliteTransactions(db, options),
         charge: (tx: typeof db, key, cents) => tx.prepare("INSERT INTO charges VALUES (?, ?)").run(key, cents),
@@ -87,8 +93,8 @@ export const SQLITE_LIBRARIES: readonly Library[] = [
   },
   {
     name: "Drizzle on better-sqlite3",
-    open: async () => {
-      const { path, db: client } = database();
+    open: async (patienceMs) => {
+      const { path, db: client } = database(patienceMs);
       const db = drizzleSqlite({ client });
       return onSqlite(path, {
         adapter: (options) => drizzleTransactions(db, options),
@@ -100,8 +106,8 @@ export const SQLITE_LIBRARIES: readonly Library[] = [
   },
   {
     name: "Kysely on SQLite",
-    open: async () => {
-      const { path, db: client } = database();
+    open: async (patienceMs) => {
+      const { path, db: client } = database(patienceMs);
       const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database: client }) });
       return onSqlite(path, {
         adapter: (options) => kyselyTransactions(db, { dialect: "sqlite", ...options }),
@@ -113,10 +119,11 @@ export const SQLITE_LIBRARIES: readonly Library[] = [
   },
   {
     name: "Knex on better-sqlite3",
-    open: async () => {
-      const { path, db: client } = database();
+    open: async (patienceMs) => {
+      const { path, db: client } = database(patienceMs);
       client.close();
       const db = knexBy({ client: "better-sqlite3", connection: { filename: path }, useNullAsDefault: true });
+      if (patienceMs !== undefined) await db.raw(`PRAGMA busy_timeout = ${patienceMs}`);
       return onSqlite(path, {
         adapter: (options) => knexTransactions(db, { dialect: "sqlite", ...options }),
         charge: (tx: typeof db, key, cents) => tx("charges").insert({ key, cents }),

@@ -93,7 +93,8 @@ interface TransactionalDefinition<Db, Input, Result, Sync extends boolean = fals
     | false;
   /**
    * What it means if `run` throws; its transaction is rolled back. `"retryable"` (default): it may be tried again. `"final"`: the
-   * same error is thrown again.
+   * same error is thrown again. If the database fails outside of `run` (a pool that is used up, a COMMIT that fails), the effect
+   * may always be tried again.
    */
   onError?: "retryable" | "final" | ((error: unknown) => "retryable" | "final");
 }

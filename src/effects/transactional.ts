@@ -32,15 +32,21 @@ export interface Transactions<Db, Sync extends boolean = false> {
    *
    * @param journal what records the effect in the saver's journal, if that is in the same database
    * @returns the text that the completion row holds
-   * @throws {TurnsError} EFFECT_FENCED if this try was canceled, or the effect undone; COMMIT_IN_DOUBT if nobody answered whether
-   *   the transaction was committed; COMPLETIONS_UNAVAILABLE. All other errors mean that it was rolled back
+   * @throws what `work` threw, as it is. {TurnsError} STORE_UNAVAILABLE, STORE_BUSY or STORE_FAILED if the database failed outside
+   *   of `work`; EFFECT_FENCED if this try was canceled, or the effect undone; COMPLETIONS_UNAVAILABLE. Then it was rolled back.
+   *   COMMIT_IN_DOUBT if nobody answered whether it was committed; STATE_INVARIANT_VIOLATED if `work` committed or rolled back by itself
    */
   complete(effect: EffectTry, work: (db: Db) => string | Promise<string>, journal?: JournalRow): Promise<string>;
   /** @returns the text of a completed effect; undefined if it isn't complete, though a transaction may still be open */
   find(effect: EffectTry): Promise<string | undefined>;
   /** Makes sure that this try and all earlier ones won't happen any more. @returns as {@link find}, for good */
   cancel(effect: EffectTry): Promise<string | undefined>;
-  /** Runs `work` in one transaction with the mark that the effect is undone. If it is undone already, `work` isn't called. */
+  /**
+   * Runs `work` in one transaction with the mark that the effect is undone. If it is undone already, `work` isn't called.
+   *
+   * @throws what `work` threw, as it is. {TurnsError} STORE_UNAVAILABLE, STORE_BUSY or STORE_FAILED if the database failed outside
+   *   of `work`. Call it again: it knows whether it was committed
+   */
   undo(effect: EffectTry, work: (db: Db) => unknown): Promise<void>;
 }
 
@@ -135,7 +141,7 @@ export async function undoneIn<Db>(tx: Transactions<Db, boolean>, effect: Effect
 /** @throws {TurnsError} UNSERIALIZABLE_VALUE */
 function textOf(effect: EffectTry & EncodeOptions, result: unknown): string {
   try {
-    return encode(result, { classInstances: effect.classInstances });
+    return inAscii(encode(result, { classInstances: effect.classInstances }));
   } catch (error) {
     if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
     throw new TurnsError("UNSERIALIZABLE_VALUE", {
@@ -145,6 +151,11 @@ function textOf(effect: EffectTry & EncodeOptions, result: unknown): string {
       cause: error,
     });
   }
+}
+
+/** The same JSON for a database of any encoding: only strings of it can have other characters. */
+function inAscii(json: string): string {
+  return json.replace(/[^\0-\x7f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** Queries of some libraries are promises too: they run when they are awaited. */

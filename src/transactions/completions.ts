@@ -3,6 +3,7 @@ import type { EffectTry } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import { z } from "zod";
+import { isUnreached, told } from "./failures";
 
 export type Dialect = "postgres" | "sqlite";
 
@@ -36,7 +37,7 @@ type Maybe<T> = T | Promise<T>;
 interface Driver<Db, Sync extends boolean> {
   dialect: Dialect;
   isSync: Sync;
-  /** Runs `work` in a new transaction. Commits what it returned; rolls back and throws the same error if it throws. */
+  /** Runs `work` in a new transaction. Commits what it returned; rolls back if it throws, and throws its error or the ROLLBACK's. */
   transaction: <T>(work: (db: Db) => Maybe<T>) => Maybe<T>;
   /** Runs a statement with `?` for its values, in a transaction or by itself. */
   query: (db: Db | undefined, sql: string, values: readonly Value[]) => Maybe<readonly Row[]>;
@@ -45,6 +46,13 @@ interface Driver<Db, Sync extends boolean> {
 /** One step of a transaction: a statement, or the user's function. */
 type Step = { sql: string; values: readonly Value[] } | { call: () => unknown };
 type Program<T> = Generator<Step, T, never>;
+
+/** Carries an error out of a transaction that isn't the database's. */
+class Thrown extends Error {
+  constructor(readonly error: unknown) {
+    super("thrown in a transaction", { cause: error });
+  }
+}
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const BATCH = 1_000;
@@ -97,7 +105,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
   }
 
   async setup(): Promise<void> {
-    await this.#query(undefined, this.createTableSql);
+    await this.#asked(this.createTableSql);
   }
 
   async prune(request: { olderThanMs: number; threadId?: string }): Promise<number> {
@@ -112,7 +120,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
       SELECT key FROM ${this.#table} WHERE ${isOld} ${ofThread} LIMIT ${BATCH}) RETURNING key`;
     let deleted = 0;
     for (;;) {
-      const rows = await this.#query(undefined, sql, threadId === undefined ? [] : [threadId]);
+      const rows = await this.#asked(sql, threadId === undefined ? [] : [threadId]);
       deleted += rows.length;
       if (rows.length < BATCH) return deleted;
     }
@@ -147,14 +155,14 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
 
   async find(effect: EffectTry): Promise<string | undefined> {
     await this.#isReady();
-    const [row] = await this.#query(undefined, this.#read, [effect.key]);
+    const [row] = await this.#asked(this.#read, [effect.key]);
     return row?.["state"] === "void" ? undefined : this.#textOf(effect, row);
   }
 
   async cancel(effect: EffectTry): Promise<string | undefined> {
     await this.#isReady();
     // Waits for a transaction that has the row.
-    await this.#query(undefined, this.#claim("void"), claimed(effect));
+    await this.#asked(this.#claim("void"), claimed(effect));
     return this.find(effect);
   }
 
@@ -164,7 +172,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
       ON CONFLICT (key) DO UPDATE SET state = 'undone', result = NULL WHERE c.state <> 'undone' RETURNING key`;
     await this.#inTransaction(function* (db): Program<void> {
       const rows: readonly Row[] = yield { sql, values: claimed(effect) };
-      if (rows.length > 0) yield { call: () => work(db) };
+      if (rows.length > 0) yield* calling(() => work(db));
     });
   }
 
@@ -176,7 +184,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
   ): Program<string> {
     const found = yield* this.#claiming(effect);
     if (found !== undefined) return found;
-    const text: string = yield { call: work };
+    const text = yield* calling(work);
     const sql = `UPDATE ${this.#table} SET state = 'done', result = ? WHERE key = ? AND state = 'begun' RETURNING key`;
     const rows: readonly Row[] = yield { sql, values: [text, effect.key] };
     if (rows.length === 0) throw endedByItself(effect);
@@ -218,7 +226,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
 
   *#looking(effect: EffectTry): Program<string> {
     const text = yield* this.#claiming(effect);
-    if (text === undefined) throw NOT_COMPLETE;
+    if (text === undefined) throw new Thrown(NOT_COMPLETE);
     return text;
   }
 
@@ -280,7 +288,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     } catch (error) {
       if (!this.#createTable) throw error;
       // Of several processes that create it at once, one may fail although the table is there.
-      const failure = await this.setup().then(
+      const failure = await this.#query(undefined, this.createTableSql).then(
         () => undefined,
         (cause: unknown) => ({ cause }),
       );
@@ -294,21 +302,73 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     return this.#driver.query(db, sql, values);
   }
 
-  #inTransaction<T>(program: (db: Db) => Program<T>): Maybe<T> {
+  /** A statement by itself. @throws {TurnsError} as {@link told} */
+  async #asked(sql: string, values: readonly Value[] = []): Promise<readonly Row[]> {
+    return this.#query(undefined, sql, values).catch((error: unknown) => {
+      throw this.#told(error);
+    });
+  }
+
+  /** @throws what the user's function threw, as it is. Every other error is the database's: a TurnsError, as {@link told} */
+  async #inTransaction<T>(program: (db: Db) => Program<T>): Promise<T> {
     const { query, transaction } = this.#driver;
-    return transaction((db) => driven(program(db), (step) => ("call" in step ? step.call() : query(db, step.sql, step.values))));
+    let first: { error: unknown } | undefined;
+    const noting = function* (db: Db): Program<T> {
+      try {
+        return yield* program(db);
+      } catch (error) {
+        first = { error };
+        throw error;
+      }
+    };
+    try {
+      return await transaction((db) =>
+        driven(noting(db), (step) => ("call" in step ? step.call() : query(db, step.sql, step.values))),
+      );
+    } catch (error) {
+      // The first error counts. If the ROLLBACK fails too, most libraries throw that.
+      const { error: cause } = first ?? { error };
+      throw cause instanceof Thrown ? cause.error : this.#told(cause);
+    }
+  }
+
+  #told(error: unknown): TurnsError {
+    const codeName = this.#driver.dialect === "sqlite" ? "sqlite" : "sqlstate";
+    return told(error, `The database with the completion table ${this.#table}`, codeName);
   }
 }
 
-/** Runs a program to its end: at once as long as no step gives a promise. */
-function driven<T>(program: Program<T>, run: (step: Step) => unknown, given?: unknown): Maybe<T> {
-  let next = program.next(given as never);
-  while (next.done !== true) {
-    const made = run(next.value);
-    if (isThenable(made)) return Promise.resolve(made).then((value: unknown) => driven(program, run, value));
-    next = program.next(made as never);
+/** Calls the user's function in its transaction. */
+function* calling<T>(work: () => Maybe<T>): Program<T> {
+  try {
+    return yield { call: work };
+  } catch (error) {
+    // If the transaction's own connection is lost, this fails too, and the error isn't the function's.
+    if (isUnreached(error)) yield { sql: "SELECT 1", values: [] };
+    throw new Thrown(error);
   }
-  return next.value;
+}
+
+/** Runs a program to its end: at once as long as no step gives a promise. Errors of steps are thrown in it. */
+function driven<T>(program: Program<T>, run: (step: Step) => unknown, next = program.next()): Maybe<T> {
+  let at = next;
+  while (at.done !== true) {
+    let made: unknown;
+    try {
+      made = run(at.value);
+    } catch (error) {
+      at = program.throw(error);
+      continue;
+    }
+    if (isThenable(made)) {
+      return Promise.resolve(made).then(
+        (value: unknown) => driven(program, run, program.next(value as never)),
+        (error: unknown) => driven(program, run, program.throw(error)),
+      );
+    }
+    at = program.next(made as never);
+  }
+  return at.value;
 }
 
 /** The queries of some libraries run when they are awaited, and are no promises. */

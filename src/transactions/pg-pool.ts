@@ -1,5 +1,5 @@
-import { TurnsError } from "../errors";
 import type { Row } from "./completions";
+import { isLost } from "./failures";
 
 /** What is needed of a client of `pg`. */
 export interface PgClient {
@@ -19,12 +19,6 @@ export interface PgPool<Client> {
 
 /** So many connections in a row may be lost before they were of any use: when the server restarts, all that are idle. */
 const LOST_MAX = 10;
-/** `pg` has no codes for these. */
-const LOST = /is not queryable$|^Connection terminated/;
-/** The server has closed the connection. */
-const LOST_CODES = /^(57P|08)/;
-/** Node's network says so, or `pg` of a pool that is used up. */
-const UNREACHED = /^E[A-Z]+$|timeout exceeded when trying to connect/;
 
 const ignored = (): void => undefined;
 
@@ -42,12 +36,10 @@ export function listenTo(pool: unknown): void {
   emitter.on("connect", (client) => client?.on("error", ignored));
 }
 
-/** A client in a new transaction. Somebody listens to its errors until {@link released}. @throws {TurnsError} STORE_UNAVAILABLE */
+/** A client in a new transaction. Somebody listens to its errors until {@link released}. */
 export async function begun<Client extends PgClient>(pool: PgPool<Client>): Promise<Client> {
   for (let lost = 1; ; lost += 1) {
-    const client = await pool.connect().catch((error: unknown) => {
-      throw told(error, true);
-    });
+    const client = await pool.connect();
     client.on("error", ignored);
     try {
       // Our COMMIT would commit what its last user has left open.
@@ -57,7 +49,7 @@ export async function begun<Client extends PgClient>(pool: PgPool<Client>): Prom
       return client;
     } catch (error) {
       released(client, true);
-      if (lost === LOST_MAX) throw told(error);
+      if (lost === LOST_MAX) throw error;
     }
   }
 }
@@ -67,41 +59,13 @@ export function released(client: PgClient, isBroken: boolean): void {
   client.release(isBroken);
 }
 
-/** A statement by itself, once more on another connection if one was lost: repeating it changes nothing. @throws {TurnsError} */
+/** A statement by itself, once more on another connection if one was lost: repeating it changes nothing. */
 export async function queried(pool: PgPool<PgClient>, sql: string, values: unknown[]): Promise<Row[]> {
   for (let lost = 1; ; lost += 1) {
     try {
       return (await pool.query(sql, values)).rows;
     } catch (error) {
-      if (lost < LOST_MAX && isLost(error)) continue;
-      throw told(error, true);
+      if (lost === LOST_MAX || !isLost(error)) throw error;
     }
   }
-}
-
-/**
- * What an error means, if it is about a lost connection. Everything else is returned unchanged.
- * @param isOurs whether nothing of the user's can have thrown it: then a network's error is one of the database
- */
-export function told(error: unknown, isOurs = false): unknown {
-  const message = error instanceof Error ? error.message : "";
-  if (!isLost(error) && !(isOurs && (UNREACHED.test(codeOf(error)) || UNREACHED.test(message)))) return error;
-  return new TurnsError("STORE_UNAVAILABLE", {
-    problem: `The database of pgTransactions can't be reached (${message || codeOf(error)}).`,
-    remedy:
-      "Check that it runs, and its host and port; then resume the thread. What became of an effect is looked up there first.",
-    data: { sqlstate: codeOf(error) },
-    cause: error,
-  });
-}
-
-function isLost(error: unknown): boolean {
-  const { severity } = (error ?? {}) as { severity?: unknown };
-  if (typeof severity === "string") return LOST_CODES.test(codeOf(error));
-  return error instanceof Error && LOST.test(error.message);
-}
-
-function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === "string" ? code : "";
 }

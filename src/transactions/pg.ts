@@ -1,6 +1,6 @@
 import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, numbered, type Row, type TransactionsOptions } from "./completions";
-import { begun, listenTo, type PgClient, type PgPool, queried, released, told } from "./pg-pool";
+import { begun, listenTo, type PgClient, type PgPool, queried, released } from "./pg-pool";
 
 /**
  * Transactions on PostgreSQL by `pg`. `run` gets the transaction's client.
@@ -21,10 +21,8 @@ export function pgTransactions<Client extends PgClient>(
       const result = await Promise.resolve(client)
         .then(work)
         .catch(async (error: unknown) => {
-          isBroken = await client.query("ROLLBACK").then(
-            () => false,
-            () => true,
-          );
+          await client.query("ROLLBACK");
+          isBroken = false;
           throw error;
         });
       const { command } = await client.query("COMMIT");
@@ -32,9 +30,6 @@ export function pgTransactions<Client extends PgClient>(
       if (command !== "COMMIT") throw new Error(`PostgreSQL answered COMMIT with ${command}`);
       isBroken = false;
       return result;
-    } catch (error) {
-      // If the connection still answers, the error is one of the user's own.
-      throw isBroken ? told(error) : error;
     } finally {
       released(client, isBroken);
     }
