@@ -11,7 +11,10 @@ import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-chec
 import { thread } from "../support/eff-world";
 import { schemaAt } from "../support/open-saver";
 import { type PostgresServer, startServer } from "../support/postgres/server";
+import { SideEffects } from "../support/run-world";
 import { listener, quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+import { stepRunner } from "../runner/recover-world";
 
 /** Whatever is wrong with the server or the way to it: a code, what is wrong, and what to do about it; and never a password. */
 const SECRET = "hush4711";
@@ -267,6 +270,29 @@ test("S9.3 PostgreSQL: a role's statement_timeout that ends a wait for a lock is
   await admin.query("ROLLBACK");
   expect(error).toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
   expect(error.message).toMatch(/cancelled a statement.*statement_timeout/);
+});
+
+test("S9.4 PostgreSQL: a statement that the server cancels doesn't end a worker's loop", async () => {
+  const hasty = await role("hasty_worker", "GRANT turns TO IT", "ALTER ROLE IT SET statement_timeout = '300ms'");
+  const logger = listener();
+  const saver = PostgresTurnSaver.fromConnString(hasty, { schema, logger });
+  await saver.setup();
+  const stop = new AbortController();
+  const worker = (async () => {
+    const runner = stepRunner(saver, new SideEffects(`${tempFile()}.ledger`));
+    for await (const _ of runner.recoveries({ everyMs: 10, signal: stop.signal }));
+  })();
+  const looks = () => logger.lines.filter(({ text }) => text.includes("couldn't read the database"));
+  try {
+    await admin.query(`BEGIN; LOCK TABLE "${schema}".langgraph_runs`);
+    while (looks().length < 2) await Promise.race([worker, new Promise((resolve) => setTimeout(resolve, 20))]);
+  } finally {
+    await admin.query("ROLLBACK");
+    stop.abort();
+  }
+  await worker;
+  expect(looks()[0]?.fields["error"]).toMatch(/57014/);
+  await saver.close();
 });
 
 test("S9.3 PostgreSQL: a server that has no connection left, and one that never answers", async () => {
