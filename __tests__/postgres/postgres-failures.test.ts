@@ -191,6 +191,25 @@ test("S9.5 PostgreSQL: a role that lacks rights is told which ones; with these i
   await saver.close();
 });
 
+test("S9.5 PostgreSQL: the rights that are documented are enough for an encrypted database, and its role is told which ones it lacks", async () => {
+  const sealed = await role("poor_sealed");
+  const own = schemaAt("failures-sealed");
+  const owner = PostgresTurnSaver.fromConnString(server.url, { schema: own });
+  await owner.setup();
+  await owner.close();
+  const options = { schema: own, migrate: "never", encryption: { key: randomBytes(32), keyId: "k" } } as const;
+  await admin.query(
+    `GRANT USAGE ON SCHEMA "${own}" TO poor_sealed; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "${own}" TO poor_sealed`,
+  );
+  const error = await failure(sealed, options);
+  expect(error.message).toMatch(/lack of rights.*permission denied for sequence.*USAGE on its sequence/);
+  await admin.query(`GRANT USAGE ON ALL SEQUENCES IN SCHEMA "${own}" TO poor_sealed`);
+  const saver = PostgresTurnSaver.fromConnString(sealed, options);
+  await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+  expect(await saver.verify()).toMatchObject({ ok: true });
+  await saver.close();
+});
+
 test("S9.3 PostgreSQL: a role whose transactions are read-only is told so, and saves nothing", async () => {
   const rights = ["GRANT turns TO IT", "ALTER ROLE IT SET default_transaction_read_only = on"];
   const reads = await role("reads", ...rights);
