@@ -123,6 +123,11 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
     /encrypted connection.*nonexistent.*sslrootcert/,
   ],
   ["a port that is no number", () => `postgres://u:${SECRET}@host:port/d`, "INVALID_OPTION", /connection string/],
+  // The driver takes a percent sign as it is, unless a byte's number follows.
+  ["a percent sign", () => `postgres://u:${SECRET}@127.0.0.1:1/%zz`, "STORE_UNAVAILABLE", /127\.0\.0\.1:1\/%zz .*ECONNREFUSED/],
+  ["half a letter in a database's name", () => `postgres://u:${SECRET}@h/%c3`, "INVALID_OPTION", /h\/%c3 .*encodeURIComponent/],
+  ["half a letter in a password", () => `postgres://u:${SECRET}%c3@h/d`, "INVALID_OPTION", /h\/d .*encodeURIComponent/],
+  ["half a letter in a user's name", () => `postgres://%c3:${SECRET}@h/d`, "INVALID_OPTION", /h\/d .*encodeURIComponent/],
   ["no connection string", () => "", "INVALID_OPTION", /connection string/],
   [
     "a connection string of another kind",
