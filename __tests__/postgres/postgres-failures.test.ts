@@ -7,7 +7,12 @@ import { inspect } from "node:util";
 import { Client, Pool } from "pg";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "langgraph-checkpoint-turns";
-import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-checkpoint-turns/postgres";
+import {
+  migrationSql,
+  PostgresCheckpointPersister,
+  PostgresTurnSaver,
+  type PostgresTurnSaverOptions,
+} from "langgraph-checkpoint-turns/postgres";
 import { thread } from "../support/eff-world";
 import { schemaAt } from "../support/open-saver";
 import { type PostgresServer, startServer } from "../support/postgres/server";
@@ -146,6 +151,26 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
   const error = await failure(await at());
   expect(error).toMatchObject({ code });
   expect(error.message).toMatch(message);
+});
+
+test.each(["pg_foo", "pg_", "\ud800", "a\0b", "a\u0001b", "", "x".repeat(64), "é".repeat(32)])(
+  "S9.3 PostgreSQL: the schema %j, which no server keeps as it is, is refused before anything is connected",
+  (name) => {
+    const refused = expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining("pg_") });
+    const options = { schema: name, logger: quiet };
+    expect(() => PostgresTurnSaver.fromConnString(url({}), options)).toThrow(refused);
+    expect(() => PostgresCheckpointPersister.fromConnString(url({}), options)).toThrow(refused);
+    expect(() => migrationSql(name)).toThrow(refused);
+  },
+);
+
+test("S9.3 PostgreSQL: a schema may have any other name", async () => {
+  for (const name of ["x".repeat(63), "é😀", "a.b", "$$", "a\\b", "UPPER", "select", "'%s\"", " ", "PG_FOO", "pg"]) {
+    const saver = PostgresTurnSaver.fromConnString(server.url, { schema: name, logger: quiet });
+    await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    expect([name, (await saver.verify()).problems]).toEqual([name, []]);
+    await saver.close();
+  }
 });
 
 test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection left", async () => {
