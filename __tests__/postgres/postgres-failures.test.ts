@@ -13,6 +13,7 @@ import {
   PostgresTurnSaver,
   type PostgresTurnSaverOptions,
 } from "langgraph-checkpoint-turns/postgres";
+import { internalsOf } from "../../src/testing-internal";
 import { thread } from "../support/eff-world";
 import { schemaAt } from "../support/open-saver";
 import { type PostgresServer, startServer } from "../support/postgres/server";
@@ -302,12 +303,19 @@ test("S9.3 PostgreSQL: limits that a role has are met, or named", async () => {
     standard_conforming_strings: "off",
     client_encoding: "LATIN1",
     row_security: "off",
+    quote_all_identifiers: "on",
+    transform_null_equals: "on",
+    bytea_output: "escape",
+    extra_float_digits: "-15",
+    datestyle: "'SQL, DMY'",
   };
   for (const [name, value] of Object.entries(limits)) {
     const limited = await role(`limited_${name}`, "GRANT turns TO IT", `ALTER ROLE IT SET ${name} = ${value}`);
     const saver = PostgresTurnSaver.fromConnString(limited, { schema });
     await saver.put(thread("ä😀"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
     expect(await saver.getTuple(thread("ä😀"))).toBeDefined();
+    expect([name, (await saver.verify()).problems]).toEqual([name, []]);
+    expect([name, await internalsOf(saver).store.inspect.schemaDrift()]).toEqual([name, []]);
     await saver.close();
   }
 });

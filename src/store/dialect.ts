@@ -72,8 +72,17 @@ export interface Dialect {
     | undefined;
   /** Returns the settings of the database and its server that people ask for: names and values. */
   readonly settings: string;
-  /** What the migrations run, and a query for the parts of the schema as it is: kind, table, name and text. See `driftOf`. */
-  readonly schema: { readonly newest: number; readonly sql: string; readonly place: string; readonly parts: string };
+  /**
+   * What the migrations run, and a query for the parts of the schema as it is: kind, table, name and text. See `driftOf`. What `before` says
+   * is done before that query, for its transaction alone: settings of the server or the role that would change its texts.
+   */
+  readonly schema: {
+    readonly newest: number;
+    readonly sql: string;
+    readonly place: string;
+    readonly before: string | undefined;
+    readonly parts: string;
+  };
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
   /** For a statement that somebody else's transaction carries out: the full name of a table, and a value as it's stored. */

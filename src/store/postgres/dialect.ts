@@ -54,6 +54,7 @@ export function postgresDialect(schema: string): Dialect {
       newest: postgresMigrations.at(-1)?.version ?? 0,
       sql: postgresMigrations.map(({ sql }) => sql).join("\n"),
       place: `${schema}.`,
+      before: "SELECT pg_catalog.set_config('quote_all_identifiers', 'off', true)",
       parts: partsOf(lock),
     },
     rowsAtMost: () => "",

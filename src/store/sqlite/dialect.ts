@@ -48,6 +48,7 @@ export const SQLITE: Dialect = {
     newest: sqliteMigrations.at(-1)?.version ?? 0,
     sql: sqliteMigrations.map(({ sql }) => sql).join("\n"),
     place: "",
+    before: undefined,
     parts: `SELECT type, tbl_name, name, sql FROM sqlite_schema WHERE tbl_name LIKE 'langgraph\\_%' ESCAPE '\\' AND sql IS NOT NULL
       UNION ALL SELECT 'column', m.name, p.name, p.type FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p
         WHERE m.type = 'table' AND m.name LIKE 'langgraph\\_%' ESCAPE '\\'`,
