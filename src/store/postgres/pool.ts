@@ -47,6 +47,11 @@ export function listenTo(pool: PgPool, onError: OnError): () => void {
   };
 }
 
+/** Whether others here use a pool too, for instance a saver that is open. */
+export function isShared(pool: PgPool): boolean {
+  return (heard.get(pool)?.savers.size ?? 0) > 1;
+}
+
 function listenTogether(pool: PgPool) {
   const savers = new Set<OnError>();
   const tell = (error: Error): void => {
