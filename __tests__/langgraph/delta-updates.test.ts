@@ -195,7 +195,7 @@ const channelNames = fc.uniqueArray(
   { minLength: 1, maxLength: 6 },
 );
 
-test("S6.4 a delta channel has its seed and its writes whatever its name is, as in MemorySaver", async () => {
+test("S6.4 a delta channel of any name has its seed and its writes, as in MemorySaver", async () => {
   const saver = openSaver(tempFile(), { logger: quiet });
   let count = 0;
   const history = async (on: MemorySaver | typeof saver, threadId: string, channels: readonly string[]): Promise<unknown> => {
