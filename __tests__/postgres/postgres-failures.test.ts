@@ -166,7 +166,21 @@ test.each(["pg_foo", "pg_", "\ud800", "a\0b", "a\u0001b", "", "x".repeat(64), "�
 );
 
 test("S9.3 PostgreSQL: a schema may have any other name", async () => {
-  for (const name of ["x".repeat(63), "é😀", "a.b", "a\n", "\u0002", "$$", "a\\b", "UPPER", "select", "'%s\"", " ", "PG_FOO", "pg"]) {
+  for (const name of [
+    "x".repeat(63),
+    "é😀",
+    "a.b",
+    "a\n",
+    "\u0002",
+    "$$",
+    "a\\b",
+    "UPPER",
+    "select",
+    "'%s\"",
+    " ",
+    "PG_FOO",
+    "pg",
+  ]) {
     const saver = PostgresTurnSaver.fromConnString(server.url, { schema: name, logger: quiet });
     await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
     expect([name, (await saver.verify()).problems]).toEqual([name, []]);
