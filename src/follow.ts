@@ -34,10 +34,8 @@ interface Pace {
   longestMs: number;
   /** If the store tells for nearly nothing whether there is anything to look for. */
   cheapMs: number;
-  /** If the store has told of changes so far. */
-  hintedMs: number;
 }
-const PACE: Pace = { shortestMs: 100, longestMs: 1_000, cheapMs: 50, hintedMs: 5_000 };
+const PACE: Pace = { shortestMs: 100, longestMs: 1_000, cheapMs: 50 };
 
 /**
  * What is saved and removed on threads from now on, by any process: an async iterator.
@@ -160,7 +158,7 @@ export class Changes implements AsyncIterableIterator<Change> {
 
   async #wait(): Promise<void> {
     this.#hints ??= this.#store.listen?.(this.#onHint);
-    const { shortestMs, longestMs, cheapMs, hintedMs } = this.#pace;
+    const { shortestMs, longestMs, cheapMs } = this.#pace;
     const isCheap = this.#version !== undefined;
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
@@ -170,7 +168,8 @@ export class Changes implements AsyncIterableIterator<Change> {
     });
     never(timer);
     this.#wake = undefined;
-    this.#waitMs = Math.min(Math.max(2 * this.#waitMs, shortestMs), this.#hints?.areHeard === true ? hintedMs : longestMs);
+    // Hints only add looks: another process may save without telling anybody.
+    this.#waitMs = Math.min(Math.max(2 * this.#waitMs, shortestMs), longestMs);
   }
 
   readonly #onHint = (): void => {

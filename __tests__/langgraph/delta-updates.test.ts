@@ -1,6 +1,9 @@
 import { Command } from "@langchain/langgraph";
+import { emptyCheckpoint, MemorySaver, uuid6 } from "@langchain/langgraph-checkpoint";
+import fc from "fast-check";
 import { both, build, type RandomGraph } from "./delta-random";
 import { collect, quiet, thread } from "../support/diff-harness";
+import { runs } from "../support/lane";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
 
@@ -163,4 +166,63 @@ describe("S6.4 a checkpoint that is saved again, with itself as parent, reads wh
     expect([await read(C), await read(D)]).toEqual([[["U1"]], [["U2"]]]);
     saver.close();
   });
+});
+
+/** What is escaped in JSON, what looks so, and what a database's text can't hold or has a meaning in it. */
+const unit = fc.oneof(
+  fc.constantFrom(
+    "\\",
+    '"',
+    "u0000",
+    "\\u0000",
+    "\\ud800",
+    "\0",
+    "\u0001",
+    "\u0002",
+    "\u0003",
+    "\ud800",
+    "\udc00",
+    "\n",
+    "/",
+    "é",
+    "😀",
+    "a",
+  ),
+  fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)),
+);
+const channelNames = fc.uniqueArray(
+  fc.array(unit, { maxLength: 4 }).map((units) => units.join("")),
+  { minLength: 1, maxLength: 6 },
+);
+
+test("S6.4 a delta channel of any name has its seed and its writes, as in MemorySaver", async () => {
+  const saver = openSaver(tempFile(), { logger: quiet });
+  let count = 0;
+  const history = async (on: MemorySaver | typeof saver, threadId: string, channels: readonly string[]): Promise<unknown> => {
+    const versions = (version: number) => Object.fromEntries(channels.map((channel) => [channel, version]));
+    const values = Object.fromEntries(channels.map((channel) => [channel, [`seed of ${channel}`]]));
+    let config: object = { configurable: { thread_id: threadId, checkpoint_ns: "" } };
+    for (const [step, channel_values] of [values, {}, {}].entries()) {
+      const raised = versions(step === 2 ? 2 : 1);
+      const checkpoint = { ...emptyCheckpoint(), id: uuid6(step), channel_values, channel_versions: raised };
+      config = await on.put(config, checkpoint, { source: "loop", step, parents: {} }, step === 1 ? {} : raised);
+      // A write to half a surrogate pair is refused.
+      const named = channels.filter((channel) => channel.isWellFormed());
+      const writes = named.map((channel): [string, string] => [channel, `${step} of ${channel}`]);
+      if (step === 1) await on.putWrites(config, writes, "task");
+    }
+    return on.getDeltaChannelHistory({ config, channels: [...channels] });
+  };
+  await fc.assert(
+    fc.asyncProperty(channelNames, async (channels) => {
+      const threadId = `t${(count += 1)}`;
+      expect(await history(saver, threadId, channels)).toEqual(await history(new MemorySaver(), threadId, channels));
+    }),
+    {
+      numRuns: runs(60, 1_000),
+      examples: ["a\u0001b", "a\\u0000b", "\ud800", "a\\ud800", "\\", 'a\\"', "\0", "\u0002"].map((name) => [[name, "plain"]]),
+    },
+  );
+  expect(await saver.verify()).toMatchObject({ ok: true });
+  saver.close();
 });

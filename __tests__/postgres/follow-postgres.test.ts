@@ -26,7 +26,7 @@ test("S10.4 with notifications, a follower that wouldn't look for a minute is to
   const [writer, follower] = [open(direct(), schema, { notify: true }), open(direct(), schema, { notify: true })];
   await writer.setup();
   const never = 60_000;
-  const pace = { shortestMs: never, longestMs: never, cheapMs: never, hintedMs: never };
+  const pace = { shortestMs: never, longestMs: never, cheapMs: never };
   const changes = new Changes(internalsOf(follower).store, { threadId: "t" }, pace);
   for (let round = 0; round < 3; round += 1) {
     let isTold = false;
@@ -43,6 +43,31 @@ test("S10.4 with notifications, a follower that wouldn't look for a minute is to
   }
   await changes.return();
   await Promise.all([writer.close(), follower.close()]);
+});
+
+test("S10.4 a follower that is told of commits looks as often as one that isn't, so it misses no process that tells nobody", async () => {
+  const proxy = await PostgresProxy.inFrontOf(direct());
+  const schema = schemaAt("notify-alone");
+  const [writer, follower] = [open(direct(), schema), open(proxy.url, schema, { notify: true })];
+  await writer.setup();
+  const { store } = internalsOf(follower);
+  const hints = store.listen?.(() => undefined);
+  while (hints?.areHeard !== true) await new Promise((resolve) => setTimeout(resolve, 20));
+  const changes = follower.follow({ threadId: "t" });
+  await changes.ready;
+  const next = changes.next();
+  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  proxy.reset();
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  const looks = proxy.flights.filter(({ statements }) => statements.some((text) => text.includes("langgraph_threads"))).length;
+  // Each second: on a busy machine fewer.
+  expect(looks).toBeGreaterThan(2);
+  await save(writer, "t");
+  expect((await next).value).toMatchObject({ threadId: "t" });
+  await changes.return();
+  hints.stop();
+  await Promise.all([writer.close(), follower.close()]);
+  await proxy.close();
 });
 
 test("S10.4 where notifications don't arrive (PgBouncer in transaction mode), a follower is told of everything by looking", async () => {

@@ -4,11 +4,12 @@ import { type CheckpointTuple, emptyCheckpoint, TASKS, uuid6 } from "@langchain/
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import { importOfficialPostgres } from "langgraph-checkpoint-turns/import";
 import { TurnSaver } from "langgraph-checkpoint-turns";
+import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { Pool } from "pg";
 import { fillThreads, say, worldGraph } from "../import/imp-world";
 import { collect, thread } from "../support/diff-harness";
 import { refusal } from "../support/eff-world";
-import { openSaver, WORKER } from "../support/open-saver";
+import { openSaver, schemaAt, WORKER } from "../support/open-saver";
 import { runProgram } from "../support/s1-programs";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
@@ -165,3 +166,26 @@ function comparable(tuple: CheckpointTuple | undefined): unknown {
     writes: tasks.map((task) => pendingWrites.filter(([one]) => isDeepStrictEqual(one, task))),
   };
 }
+
+test("S9.7 an import from a pool of one that its saver uses is refused at once; with a second connection it works", async () => {
+  for (const max of [1, 2]) {
+    const own = new Pool({ connectionString: url, max });
+    const saver = new PostgresTurnSaver(own, { schema: schemaAt(`import-${max}`), logger: quiet });
+    const imported = importOfficialPostgres(saver, own, { schema: SCHEMA, threads: ["waiting"] });
+    if (max === 1) {
+      expect(await refusal(imported)).toMatchObject({
+        code: "INVALID_OPTION",
+        message: expect.stringMatching(/max: 1.*connection string/),
+      });
+      expect(await saver.listThreads()).toEqual([]);
+      // A pool of its own may be as small.
+      const other = new Pool({ connectionString: url, max });
+      await importOfficialPostgres(saver, other, { schema: SCHEMA, threads: ["waiting"] });
+      await other.end();
+    } else await imported;
+    expect((await saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["waiting"]);
+    expect((await saver.verify()).problems).toEqual([]);
+    await saver.close();
+    await own.end();
+  }
+});

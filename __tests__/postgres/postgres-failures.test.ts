@@ -7,11 +7,20 @@ import { inspect } from "node:util";
 import { Client, Pool } from "pg";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "langgraph-checkpoint-turns";
-import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-checkpoint-turns/postgres";
+import {
+  migrationSql,
+  PostgresCheckpointPersister,
+  PostgresTurnSaver,
+  type PostgresTurnSaverOptions,
+} from "langgraph-checkpoint-turns/postgres";
+import { internalsOf } from "../../src/testing-internal";
 import { thread } from "../support/eff-world";
 import { schemaAt } from "../support/open-saver";
 import { type PostgresServer, startServer } from "../support/postgres/server";
+import { SideEffects } from "../support/run-world";
 import { listener, quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+import { stepRunner } from "../runner/recover-world";
 
 /** Whatever is wrong with the server or the way to it: a code, what is wrong, and what to do about it; and never a password. */
 const SECRET = "hush4711";
@@ -120,6 +129,11 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
     /encrypted connection.*nonexistent.*sslrootcert/,
   ],
   ["a port that is no number", () => `postgres://u:${SECRET}@host:port/d`, "INVALID_OPTION", /connection string/],
+  // The driver takes a percent sign as it is, unless a byte's number follows.
+  ["a percent sign", () => `postgres://u:${SECRET}@127.0.0.1:1/%zz`, "STORE_UNAVAILABLE", /127\.0\.0\.1:1\/%zz .*ECONNREFUSED/],
+  ["half a letter in a database's name", () => `postgres://u:${SECRET}@h/%c3`, "INVALID_OPTION", /h\/%c3 .*encodeURIComponent/],
+  ["half a letter in a password", () => `postgres://u:${SECRET}%c3@h/d`, "INVALID_OPTION", /h\/d .*encodeURIComponent/],
+  ["half a letter in a user's name", () => `postgres://%c3:${SECRET}@h/d`, "INVALID_OPTION", /h\/d .*encodeURIComponent/],
   ["no connection string", () => "", "INVALID_OPTION", /connection string/],
   [
     "a connection string of another kind",
@@ -138,6 +152,40 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
   const error = await failure(await at());
   expect(error).toMatchObject({ code });
   expect(error.message).toMatch(message);
+});
+
+test.each(["pg_foo", "pg_", "\ud800", "a\0b", "a\u0001b", "", "x".repeat(64), "é".repeat(32)])(
+  "S9.3 PostgreSQL: the schema %j, which no server keeps as it is, is refused before anything is connected",
+  (name) => {
+    const refused = expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining("pg_") });
+    const options = { schema: name, logger: quiet };
+    expect(() => PostgresTurnSaver.fromConnString(url({}), options)).toThrow(refused);
+    expect(() => PostgresCheckpointPersister.fromConnString(url({}), options)).toThrow(refused);
+    expect(() => migrationSql(name)).toThrow(refused);
+  },
+);
+
+test("S9.3 PostgreSQL: a schema may have any other name", async () => {
+  for (const name of [
+    "x".repeat(63),
+    "é😀",
+    "a.b",
+    "a\n",
+    "\u0002",
+    "$$",
+    "a\\b",
+    "UPPER",
+    "select",
+    "'%s\"",
+    " ",
+    "PG_FOO",
+    "pg",
+  ]) {
+    const saver = PostgresTurnSaver.fromConnString(server.url, { schema: name, logger: quiet });
+    await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    expect([name, (await saver.verify()).problems]).toEqual([name, []]);
+    await saver.close();
+  }
 });
 
 test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection left", async () => {
@@ -185,6 +233,25 @@ test("S9.5 PostgreSQL: a role that lacks rights is told which ones; with these i
   }
   const saver = PostgresTurnSaver.fromConnString(poor, { schema, migrate: "never" });
   await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+  await saver.close();
+});
+
+test("S9.5 PostgreSQL: the rights that are documented are enough for an encrypted database, and its role is told which ones it lacks", async () => {
+  const sealed = await role("poor_sealed");
+  const own = schemaAt("failures-sealed");
+  const owner = PostgresTurnSaver.fromConnString(server.url, { schema: own });
+  await owner.setup();
+  await owner.close();
+  const options = { schema: own, migrate: "never", encryption: { key: randomBytes(32), keyId: "k" } } as const;
+  await admin.query(
+    `GRANT USAGE ON SCHEMA "${own}" TO poor_sealed; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "${own}" TO poor_sealed`,
+  );
+  const error = await failure(sealed, options);
+  expect(error.message).toMatch(/lack of rights.*permission denied for sequence.*USAGE on its sequence/);
+  await admin.query(`GRANT USAGE ON ALL SEQUENCES IN SCHEMA "${own}" TO poor_sealed`);
+  const saver = PostgresTurnSaver.fromConnString(sealed, options);
+  await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+  expect(await saver.verify()).toMatchObject({ ok: true });
   await saver.close();
 });
 
@@ -250,12 +317,19 @@ test("S9.3 PostgreSQL: limits that a role has are met, or named", async () => {
     standard_conforming_strings: "off",
     client_encoding: "LATIN1",
     row_security: "off",
+    quote_all_identifiers: "on",
+    transform_null_equals: "on",
+    bytea_output: "escape",
+    extra_float_digits: "-15",
+    datestyle: "'SQL, DMY'",
   };
   for (const [name, value] of Object.entries(limits)) {
     const limited = await role(`limited_${name}`, "GRANT turns TO IT", `ALTER ROLE IT SET ${name} = ${value}`);
     const saver = PostgresTurnSaver.fromConnString(limited, { schema });
     await saver.put(thread("ä😀"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
     expect(await saver.getTuple(thread("ä😀"))).toBeDefined();
+    expect([name, (await saver.verify()).problems]).toEqual([name, []]);
+    expect([name, await internalsOf(saver).store.inspect.schemaDrift()]).toEqual([name, []]);
     await saver.close();
   }
 });
@@ -267,6 +341,29 @@ test("S9.3 PostgreSQL: a role's statement_timeout that ends a wait for a lock is
   await admin.query("ROLLBACK");
   expect(error).toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "57014" } });
   expect(error.message).toMatch(/cancelled a statement.*statement_timeout/);
+});
+
+test("S9.4 PostgreSQL: a statement that the server cancels doesn't end a worker's loop", async () => {
+  const hasty = await role("hasty_worker", "GRANT turns TO IT", "ALTER ROLE IT SET statement_timeout = '300ms'");
+  const logger = listener();
+  const saver = PostgresTurnSaver.fromConnString(hasty, { schema, logger });
+  await saver.setup();
+  const stop = new AbortController();
+  const worker = (async () => {
+    const runner = stepRunner(saver, new SideEffects(`${tempFile()}.ledger`));
+    for await (const _ of runner.recoveries({ everyMs: 10, signal: stop.signal }));
+  })();
+  const looks = () => logger.lines.filter(({ text }) => text.includes("couldn't read the database"));
+  try {
+    await admin.query(`BEGIN; LOCK TABLE "${schema}".langgraph_runs`);
+    while (looks().length < 2) await Promise.race([worker, new Promise((resolve) => setTimeout(resolve, 20))]);
+  } finally {
+    await admin.query("ROLLBACK");
+    stop.abort();
+  }
+  await worker;
+  expect(looks()[0]?.fields["error"]).toMatch(/57014/);
+  await saver.close();
 });
 
 test("S9.3 PostgreSQL: a server that has no connection left, and one that never answers", async () => {

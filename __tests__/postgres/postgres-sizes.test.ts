@@ -1,10 +1,14 @@
+import { randomBytes } from "node:crypto";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { vacuum } from "langgraph-checkpoint-turns/maintenance";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { moveAllThreads, vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { Client } from "pg";
 import { LONG, runs } from "../support/lane";
 import { thread } from "../support/eff-world";
 import { openSaver, schemaAt } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
 
 /** Sizes as they come, and what is too large; the space of what was deleted. */
 const saver = openSaver("sizes", { logger: quiet, busyTimeoutMs: 100 });
@@ -38,6 +42,43 @@ test("S9.1 PostgreSQL: large values, many channels and long ids are saved, read 
 test("S9.1 PostgreSQL: a thread id that no index can hold is refused", async () => {
   const id = Array.from({ length: 5_000 }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
   await expect(saved(id, { a: 1 })).rejects.toMatchObject({ code: "STORE_FAILED", data: { sqlstate: "54000" } });
+});
+
+test("S9.7 PostgreSQL: threads with ids or names that no index can hold stay in their file, and the others move", async () => {
+  const long = "m" + randomBytes(2_500).toString("hex");
+  const file = TurnSaver.fromPath(tempFile(), { logger: quiet });
+  const target = openSaver("sizes-moved", { logger: quiet, busyTimeoutMs: 100 });
+  const run = (threadId: string, name = "a") =>
+    new StateGraph(Annotation.Root({ log: Annotation<string> }))
+      .addNode(name, () => ({ log: name }))
+      .addEdge(START, name)
+      .compile({ checkpointer: file })
+      .invoke({ log: "" }, thread(threadId));
+  for (const id of ["a", long, "x", "z"]) await run(id);
+  const inserted = emptyCheckpoint();
+  const config = { configurable: { thread_id: "n", checkpoint_ns: long } };
+  await file.put(config, inserted, { source: "input", step: -1, parents: {} }, {});
+  const { threads, refused, done } = await moveAllThreads(file, target);
+  expect({ moved: threads.map(({ threadId }) => threadId), done }).toEqual({ moved: ["a", "x", "z"], done: true });
+  expect(refused.map(({ threadId, code }) => [threadId, code])).toEqual([
+    [long, "STORE_FAILED"],
+    ["n", "STORE_FAILED"],
+  ]);
+  for (const { message } of refused) expect(message).toMatch(/can't index a name.*Use shorter thread ids/);
+  // They can still be used where they are.
+  await run(long);
+  expect(await file.getTuple(config)).toBeDefined();
+  for (const saver of [file, target]) expect(await saver.verify()).toMatchObject({ ok: true });
+  // Trouble of the target stops the call.
+  const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
+  await client.connect();
+  await run("b");
+  await client.query(`BEGIN; LOCK TABLE "${schemaAt("sizes-moved")}".langgraph_threads`);
+  await expect(moveAllThreads(file, target)).rejects.toMatchObject({ code: "STORE_BUSY" });
+  await client.query("ROLLBACK");
+  await client.end();
+  file.close();
+  target.close();
 });
 
 async function vacuumedAt(): Promise<Date | null> {

@@ -542,6 +542,37 @@ describe("workers", () => {
     await draining;
   });
 
+  test.each(["STORE_BUSY", "STORE_UNAVAILABLE", "STORE_FAILED"] as const)(
+    "S9.4 a look of recoveries that fails with %s is logged, and the next one resumes what was lost",
+    async (code) => {
+      const at = world();
+      await crashed(at, "t");
+      const { store } = internalsOf(at.saver);
+      const allRuns = store.allRuns.bind(store);
+      store.allRuns = () => {
+        store.allRuns = allRuns;
+        return Promise.reject(new TurnsError(code, { problem: "The disk is full.", remedy: "Free space." }));
+      };
+      const seen: string[] = [];
+      for await (const { resumed } of at.runner.recoveries({ everyMs: 10 })) {
+        seen.push(...ids(resumed));
+        break;
+      }
+      expect(seen).toEqual(["t"]);
+      expect(at.logs.filter((line) => /couldn't read the database/.test(line))).toHaveLength(1);
+    },
+  );
+
+  test.each([
+    ["a newer schema", new TurnsError("SCHEMA_TOO_NEW", { problem: "It is newer.", remedy: "Update." })],
+    ["a bug", new TypeError("undefined is not a function")],
+  ])("S9.4 %s ends recoveries, which throws it", async (_, error) => {
+    const at = world();
+    const { store } = internalsOf(at.saver);
+    store.allRuns = () => Promise.reject(error);
+    await expect(at.runner.recoveries({ everyMs: 10 }).next()).rejects.toBe(error);
+  });
+
   test("S9.4 a slow run of recoveries holds back neither other threads nor their reports", async () => {
     let go = (): void => undefined;
     const gate = new Promise<void>((resolve) => (go = resolve));

@@ -12,9 +12,9 @@ export function numberOf(seq: number): number {
   return seq % SPAN;
 }
 
-/** The seq of a number of the thread that has this seq. */
+/** The seq of a number of the thread that has this seq. A number that no thread can have gives a seq behind all of the thread's. */
 export function seqOf(number: number, sameThread: number): number {
-  return sameThread - (sameThread % SPAN) + number;
+  return sameThread - (sameThread % SPAN) + Math.min(number, SPAN);
 }
 
 const PAGE = 500;

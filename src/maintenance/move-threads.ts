@@ -55,7 +55,7 @@ export interface MovedThread {
 
 export interface MoveReport {
   threads: readonly MovedThread[];
-  /** Threads that stay where they are, and why: for instance one that is running, or damaged. */
+  /** Threads that stay where they are, and why: for instance one that is running, or damaged, or whose id is too long for the target. */
   refused: readonly { threadId: string; code: TurnsErrorCode; message: string }[];
   /** False if the signal stopped the call before the last thread. */
   done: boolean;
@@ -84,6 +84,8 @@ const REFUSALS: readonly TurnsErrorCode[] = [
   "THREAD_NOT_FOUND",
   "CHECKPOINT_CORRUPTED",
 ];
+/** The target can't store a row of the thread, however often it's tried: an index entry of PostgreSQL, or a value of SQLite, is too large. */
+const TOO_LARGE: readonly unknown[] = ["54000", "SQLITE_TOOBIG"];
 const THREADS_PER_PAGE = 100;
 
 /**
@@ -132,13 +134,18 @@ export async function moveAllThreads(from: TurnSaver, to: TurnSaver, options: Mo
         threads.push(moved);
         onThread?.(moved);
       } catch (error) {
-        if (!TurnsError.is(error) || !REFUSALS.includes(error.code)) throw error;
+        if (!TurnsError.is(error) || !isOfThread(error)) throw error;
         refused.push({ threadId, code: error.code, message: error.message });
       }
     }
     if (page.length < THREADS_PER_PAGE) return { threads, refused, done: true };
     after = page.at(-1)?.threadId;
   }
+}
+
+/** Whether an error says something of one thread, and nothing of the databases. */
+function isOfThread({ code, data }: TurnsError): boolean {
+  return REFUSALS.includes(code) || (code === "STORE_FAILED" && TOO_LARGE.includes(data["sqlstate"] ?? data["sqlite"]));
 }
 
 /**

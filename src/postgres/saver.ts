@@ -2,11 +2,11 @@ import { z } from "zod";
 import { BaseTurnSaver } from "../base-saver";
 import { TurnsError } from "../errors";
 import { checkedOptions, resolveOptions, type TurnSaverOptions } from "../options";
-import { openPostgresStore, type PgPool, type PostgresStore } from "../store/postgres";
+import { isSchemaName, openPostgresStore, type PgPool, type PostgresStore, SCHEMA_RULE } from "../store/postgres";
 
 /** Options of {@link PostgresTurnSaver}. All are optional. */
 export interface PostgresTurnSaverOptions extends Omit<TurnSaverOptions, "driver" | "synchronous"> {
-  /** The schema with the saver's tables. Default `turns`. */
+  /** The schema with the saver's tables. Default `turns`. Names that begin with `pg_` are the server's. */
   schema?: string;
   /**
    * `"auto"` (default): the first access creates the tables, or brings them up to date. `"never"`: it only checks them, for roles
@@ -20,13 +20,9 @@ export interface PostgresTurnSaverOptions extends Omit<TurnSaverOptions, "driver
   notify?: boolean;
 }
 
-/** PostgreSQL cuts longer names. */
-const NAME_BYTES = 63;
-const isName = (value: unknown): boolean =>
-  typeof value === "string" && value !== "" && !value.includes("\0") && Buffer.byteLength(value) <= NAME_BYTES;
 export const placeOptions = () =>
   z.strictObject({
-    schema: z.custom<string>(isName, `a name of 1 to ${NAME_BYTES} bytes`).default("turns"),
+    schema: z.custom<string>(isSchemaName, SCHEMA_RULE).default("turns"),
     migrate: z.enum(["auto", "never"]).default("auto"),
   });
 const ownOptions = () => placeOptions().extend({ notify: z.boolean().default(false) });

@@ -113,6 +113,8 @@ const FOR_OTHERS: readonly string[] = ["GRAPH_CHANGED", "WRONG_GRAPH", "SCHEMA_T
 const STOPPING: readonly string[] = ["STORE_DRAINING", "STORE_CLOSED"];
 /** The database can't be reached now. */
 const STORE_AWAY: readonly string[] = ["STORE_BUSY", "STORE_UNAVAILABLE"];
+/** The trouble of a look is the database's, and may pass: a lock, a server that is away, a full disk, a statement that it cancelled. */
+const STORE_TROUBLE: readonly string[] = [...STORE_AWAY, "STORE_FAILED"];
 
 const fields = () => ({
   concurrency: z.number().int().min(1).max(10_000).default(4),
@@ -138,7 +140,8 @@ export async function recover(parts: RecoverParts, options: object): Promise<Rec
 
 /**
  * Recovers again and again, until the signal is aborted or the saver drains. A look doesn't wait for the runs of the last one.
- * @throws {TurnsError} INVALID_OPTION
+ * Trouble of the store is logged, and the next look comes as usual.
+ * @throws {TurnsError} INVALID_OPTION, and what says that no later look can succeed: a newer schema, a wrong key, a bug
  */
 export async function* recoveries(parts: RecoverParts, options: object): AsyncGenerator<RecoverReport, void, void> {
   const { everyMs, ...each } = checkedOptions(loopSchema, options);
@@ -149,7 +152,7 @@ export async function* recoveries(parts: RecoverParts, options: object): AsyncGe
       try {
         await recovery.look();
       } catch (error) {
-        if (!STORE_AWAY.includes(codeOf(error))) throw error;
+        if (!STORE_TROUBLE.includes(codeOf(error))) throw error;
         logger.warn({ error: String(error) }, "recovery couldn't read the database, and tries again");
       }
       recovery.forgetStuck();

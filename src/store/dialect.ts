@@ -55,7 +55,10 @@ export interface Dialect {
   readonly listed: (column: string) => string;
   /** SQL: whether a column holds bytes, or a text in which another is found. */
   readonly holds: (column: string, text: string) => string;
-  /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
+  /**
+   * SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. The channel is its name as it's written
+   * in JSON, without quotes: see {@link undecoded}.
+   */
   readonly version: (manifest: string, channel: string) => string;
   readonly entry: (manifest: string, channel: string) => string;
   /** SQL, for a manifest: the addresses of the values that are one chunk each. Undefined where reading them later costs no more. */
@@ -69,8 +72,17 @@ export interface Dialect {
     | undefined;
   /** Returns the settings of the database and its server that people ask for: names and values. */
   readonly settings: string;
-  /** What the migrations run, and a query for the parts of the schema as it is: kind, table, name and text. See `driftOf`. */
-  readonly schema: { readonly newest: number; readonly sql: string; readonly place: string; readonly parts: string };
+  /**
+   * What the migrations run, and a query for the parts of the schema as it is: kind, table, name and text. See `driftOf`. What `before` says
+   * is done before that query, for its transaction alone: settings of the server or the role that would change its texts.
+   */
+  readonly schema: {
+    readonly newest: number;
+    readonly sql: string;
+    readonly place: string;
+    readonly before: string | undefined;
+    readonly parts: string;
+  };
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
   /** For a statement that somebody else's transaction carries out: the full name of a table, and a value as it's stored. */
@@ -92,4 +104,24 @@ export function textFor(make: (dialect: Dialect) => string): (session: { engine:
     if (text === undefined) texts.set(dialect, (text = make(dialect)));
     return text;
   };
+}
+
+/**
+ * SQL for JSON whose strings stand for what is written between their quotes: what an escape means isn't decoded. So any two names stay
+ * different ones, also with characters that a database has no text for: U+0000, and halves of surrogate pairs.
+ *
+ * @param json SQL for compact JSON, in which control characters are escaped
+ * @param char the engine's function that gives a character. A backslash in quotes would mean what the server's settings say.
+ */
+export function undecoded(json: string, char: "char" | "chr"): string {
+  const [one, two, backslash] = [`${char}(1)`, `${char}(2)`, `${char}(92)`];
+  const double = `${backslash} || ${backslash}`;
+  const steps = [
+    [double, one],
+    [`${backslash} || '"'`, two],
+    [backslash, double],
+    [two, `${double} || ${backslash} || '"'`],
+    [one, `${double} || ${double}`],
+  ];
+  return steps.reduce((text, [from, to]) => `replace(${text}, ${from}, ${to})`, json);
 }

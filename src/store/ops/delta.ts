@@ -95,9 +95,9 @@ export function* deltaHistory(
     return link;
   };
   const begun = new Set<string>();
-  for (const row of (yield* session.all<Row>(HISTORY(session), key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
-    inReplayOrder,
-  )) {
+  const wanted = JSON.stringify(channels.map((channel) => JSON.stringify(channel).slice(1, -1)));
+  const found = yield* session.all<Row>(HISTORY(session), key.thread, ns, checkpointId, wanted);
+  for (const row of found.map(named).toSorted(inReplayOrder)) {
     const link = yield* linkTo(row.ancestor_id);
     // The farthest ancestor comes first. Either it has the value, or there is no value before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
@@ -126,6 +126,11 @@ export function* deltaHistory(
     if (pointer !== undefined) seeds.set(channel, yield* readPointer(session, key, pointer, reader, remembered));
   }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
+}
+
+/** The query has the names of channels as they are written in JSON. */
+function named(row: Row): Row {
+  return { ...row, channel: JSON.parse(`"${row.channel}"`) as string };
 }
 
 /**

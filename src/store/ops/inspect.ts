@@ -361,7 +361,8 @@ const EFFECT_IDS = "SELECT id FROM langgraph_effects WHERE substr(id, 1, CAST(?2
 
 /** How the tables differ from those that the migrations make. */
 export function* schemaDrift(session: Session): Program<Drift[]> {
-  const { sql, place, parts } = session.engine.dialect.schema;
+  const { sql, place, before, parts } = session.engine.dialect.schema;
+  if (before !== undefined) yield* session.run(before);
   return driftOf(sql, place, yield* session.rows<SchemaPart>(parts));
 }
 

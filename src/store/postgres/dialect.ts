@@ -1,4 +1,4 @@
-import type { Dialect } from "../dialect";
+import { type Dialect, undecoded } from "../dialect";
 import { postgresMigrations } from "./migrations.generated";
 import { toBound } from "./values";
 
@@ -39,7 +39,7 @@ export function postgresDialect(schema: string): Dialect {
     version: (manifest, channel) =>
       ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value ->> 0 ELSE m.value #>> '{}' END"),
     entry: (manifest, channel) => ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value::text END"),
-    wholes: (manifest) => `SELECT (m.value ->> 2) COLLATE "C" FROM json_each(${safeJson(manifest)}) AS m(key, value)
+    wholes: (manifest) => `SELECT (m.value ->> 2) COLLATE "C" FROM json_each(${undecoded(manifest, "chr")}::json) AS m(key, value)
       WHERE json_typeof(m.value) = 'array' AND m.value ->> 1 = '1'`,
     json: undefined,
     settings: `SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name IN (${SETTINGS.map((name) => `'${name}'`).join(", ")})
@@ -54,6 +54,7 @@ export function postgresDialect(schema: string): Dialect {
       newest: postgresMigrations.at(-1)?.version ?? 0,
       sql: postgresMigrations.map(({ sql }) => sql).join("\n"),
       place: `${schema}.`,
+      before: "SELECT pg_catalog.set_config('quote_all_identifiers', 'off', true)",
       parts: partsOf(lock),
     },
     rowsAtMost: () => "",
@@ -84,15 +85,6 @@ function partsOf(schema: string): string {
       JOIN pg_catalog.pg_trigger AS g ON g.tgrelid = t.oid WHERE ${ours} AND NOT g.tgisinternal`;
 }
 
-/**
- * JSON of PostgreSQL knows neither U+0000 nor halves of surrogate pairs. They become other characters: no name or version that is
- * looked for has them. A backslash is `chr(92)`, because in a string it means what the role's `standard_conforming_strings` says.
- */
-function safeJson(manifest: string): string {
-  const nul = `replace(${manifest}, chr(92) || 'u0000', chr(92) || 'u0001')`;
-  return `regexp_replace(${nul}, chr(92) || chr(92) || 'u[dD]([89a-fA-F])', chr(92) || chr(92) || 'ue' || chr(92) || '1', 'g')::json`;
-}
-
 function ofManifest(manifest: string, channel: string, value: string): string {
-  return `(SELECT ${value} FROM json_each(${safeJson(manifest)}) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
+  return `(SELECT ${value} FROM json_each(${undecoded(manifest, "chr")}::json) AS m(key, value) WHERE m.key = ${channel}) COLLATE "C"`;
 }

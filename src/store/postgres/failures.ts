@@ -49,7 +49,7 @@ const REASONS: readonly (readonly [says: RegExp, reason: Reason])[] = [
   [/calling end on the pool/, "ended"],
   [/SASL|SCRAM|password must be/, "login"],
   [/not support SSL|certificate|CERT_|ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO|no such file/, "encryption"],
-  [/ERR_INVALID_URL/, "url"],
+  [/ERR_INVALID_URL|URI malformed/, "url"],
 ];
 
 /** @returns what it means that no connection could be had */
@@ -168,7 +168,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "url",
     "INVALID_OPTION",
     "has a connection string that can't be read",
-    "Write postgresql://user:password@host:5432/database, with the password as encodeURIComponent(password) gives it.",
+    "Write postgresql://user:password@host:5432/database, with each part as encodeURIComponent(part) gives it.",
   ],
   [
     "native",

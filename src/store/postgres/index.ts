@@ -17,6 +17,7 @@ import { unlockDatabase } from "./unlock";
 
 export type { PgClient, PgPool } from "./driver";
 export { migrationSql } from "./migrate";
+export { isSchemaName, SCHEMA_RULE } from "./schema-name";
 
 interface PostgresStoreOptions {
   schema: string;

@@ -5,6 +5,7 @@ import type { Connection } from "./driver";
 import { OWN_PATH, quoted } from "./engine";
 import { sqlState } from "./failures";
 import { postgresMigrations } from "./migrations.generated";
+import { checkSchemaName } from "./schema-name";
 
 const newest = postgresMigrations.at(-1)?.version ?? 0;
 
@@ -98,8 +99,11 @@ export async function checkSchema(connection: Connection, place: Place): Promise
 /**
  * The statements that `migrate` would run on an empty database, for people to run them by hand:
  * `psql -v ON_ERROR_STOP=1 -1 -f schema.sql`.
+ *
+ * @throws {TurnsError} INVALID_OPTION if no saver takes that schema
  */
 export function migrationSql(schema: string): string {
+  checkSchemaName(schema);
   const parts = postgresMigrations.map((migration) => {
     const { text, values } = record(schema, migration);
     const literals = values.map((value) => `'${value.replaceAll("'", "''")}'`);

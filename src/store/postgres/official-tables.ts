@@ -4,7 +4,7 @@ import type { Query } from "./batch";
 import { Connection, type PgPool } from "./driver";
 import { quoted } from "./engine";
 import { translated } from "./failures";
-import { listenTo, nameOfDatabase, openPool } from "./pool";
+import { isShared, listenTo, nameOfDatabase, openPool } from "./pool";
 
 const CONNECT_WITHIN_MS = 30_000;
 const ANSWER_WITHIN_MS = 60_000;
@@ -133,6 +133,7 @@ class OfficialTables implements OfficialSource {
   }
 
   async frozen<T>(work: () => Promise<T>): Promise<T> {
+    if ((this.pool.options as { max?: number }).max === 1 && isShared(this.pool)) throw poolOfOne();
     const connection = await this.#connected();
     let isOver = false;
     try {
@@ -172,6 +173,15 @@ class OfficialTables implements OfficialSource {
       if (connection !== this.#frozen) connection.release();
     }
   }
+}
+
+/** A thread's snapshot keeps the connection while the saver writes: it would wait for itself. */
+function poolOfOne(): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    problem: "The pool of the import has only one connection (max: 1), and a saver uses it too.",
+    remedy: "Nothing was imported. Pass a connection string as the source, or give the pool a `max` of 2 or more.",
+    data: { option: "source" },
+  });
 }
 
 function toWrite([taskId, idx, channel, type, value]: unknown[]): OfficialWrite {

@@ -14,9 +14,18 @@ export function nameOfDatabase(source: string | PgPool, schema?: string): string
   };
   const url = typeof connectionString === "string" && URL.canParse(connectionString) ? new URL(connectionString) : undefined;
   const at = url === undefined ? [host, port].filter(Boolean).join(":") : url.host;
-  const name = url === undefined ? database : decodeURIComponent(url.pathname.slice(1));
+  const name = url === undefined ? database : decoded(url.pathname.slice(1));
   const of = schema === undefined ? "" : ` (schema ${schema})`;
   return `${at || "localhost"}/${typeof name === "string" ? name : ""}${of}`;
+}
+
+/** A text that can't be decoded stays as it is: the driver refuses it when it connects. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 type OnError = (error: Error) => void;
@@ -36,6 +45,11 @@ export function listenTo(pool: PgPool, onError: OnError): () => void {
   return () => {
     if (savers.delete(onError) && savers.size === 0) stop();
   };
+}
+
+/** Whether others here use a pool too, for instance a saver that is open. */
+export function isShared(pool: PgPool): boolean {
+  return (heard.get(pool)?.savers.size ?? 0) > 1;
 }
 
 function listenTogether(pool: PgPool) {
