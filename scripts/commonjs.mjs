@@ -21,10 +21,10 @@ const KEPT = "importNamedByUser(";
  */
 const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import(["'])\.\/chunk-[^"']+\1(?=\s*;)/g;
 
-/** A program is started, never imported. */
-const PROGRAMS = ["cli.js"];
+/** A program is started, never imported; and so is what it alone loads. */
+const PROGRAM = /^(?:cli|program-\w+)\.js/;
 
-const files = (await readdir(DIST)).filter((name) => !PROGRAMS.includes(name));
+const files = (await readdir(DIST)).filter((name) => !PROGRAM.test(name));
 for (const file of files.filter((name) => name.endsWith(".js"))) {
   const source = await readFile(join(DIST, file), "utf8");
   // As long as before, so that the maps still hold.

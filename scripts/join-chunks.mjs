@@ -19,7 +19,7 @@ const ROOT = join(DIST, "index.js");
 
 const files = (await readdir(DIST)).filter((file) => file.endsWith(".js"));
 /** Programs that nobody imports: no stack trace of them leads a user to a name. */
-const PROGRAMS = ["cli"];
+const isProgram = (name) => /^(?:cli$|program-)/.test(name);
 const isChunk = (file) => file.startsWith("chunk-");
 
 const bundle = await rollup({
@@ -57,16 +57,17 @@ const shorterLocals = {
   name: "shorter-locals",
   // Node prints the line that threw. The program catches what its commands throw.
   renderChunk: (code, { name }) => {
-    const isProgram = PROGRAMS.includes(name);
-    const names = isProgram ? {} : { ...keepsNames, keep_fnames: name === "shared" || name === "index" };
+    const isRunOnly = isProgram(name);
+    const names = isRunOnly ? {} : { ...keepsNames, keep_fnames: name === "shared" || name === "index" };
     return minify(code, {
       module: true,
       ecma: 2020,
-      compress: isProgram ? { passes: 3 } : { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
-      mangle: { toplevel: true, ...names },
+      compress: isRunOnly ? { passes: 3 } : { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+      // These are commander's own.
+      mangle: { toplevel: true, ...names, ...(isRunOnly && { properties: { regex: /^_[a-z]/ } }) },
       ...names,
       sourceMap: true,
-      format: { max_line_len: isProgram ? 4_000 : 1_000 },
+      format: { max_line_len: isRunOnly ? 4_000 : 1_000 },
     });
   },
 };
@@ -86,8 +87,8 @@ await bundle.write({
   },
 });
 await bundle.close();
-for (const name of PROGRAMS) {
-  const file = join(DIST, `${name}.js`);
+for (const name of (await readdir(DIST)).filter((one) => one.endsWith(".js") && isProgram(basename(one, ".js")))) {
+  const file = join(DIST, name);
   await writeFile(file, (await readFile(file, "utf8")).replace(/\/\/# sourceMappingURL=.*\n?/, ""));
   await rm(`${file}.map`);
 }

@@ -22,6 +22,8 @@ import { type Answer, type OutputOptions, write } from "./output";
 import { type DatabaseOptions, isPlace, passwordNote, startedWith, withoutPassword, withoutPasswords } from "./place";
 import { safe, word } from "./text";
 
+export { hasLoadedModule } from "./graph-module";
+
 /** The build puts the package's version here. */
 declare const TURNS_VERSION: string | undefined;
 
