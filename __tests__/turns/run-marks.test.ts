@@ -5,6 +5,7 @@ import { internalsOf, RunRegistry } from "../../src/testing-internal";
 import { State, world } from "../support/run-world";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
 import { openSaver } from "../support/open-saver";
+import { quiet as silent } from "../support/s1-tools";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const refusal = (work: Promise<unknown> | (() => Promise<unknown>)): Promise<{ code?: string }> =>
@@ -368,4 +369,36 @@ test("S3.5 S3.7 a thread with an unfinished rewind is not copied: the copy would
   await at.saver.copyThread("t", "copy");
   expect(await runner.status("copy")).toMatchObject({ finished: true, completed: [{ taskId: "A" }] });
   at.saver.close();
+});
+
+test("S3.2 a run that starts while the last node of a failed one ends keeps its thread", async () => {
+  // A server takes a moment to tell the run that it has its thread.
+  for (let tenths = 0; tenths < 60; tenths += 3) {
+    const saver = openSaver(":memory:", { logger: silent });
+    let isFirst = true;
+    let lets = (): void => undefined;
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("fails", () => {
+          if (isFirst) throw new Error("503");
+          return { log: ["fails"] };
+        })
+        .addNode("slow", async () => {
+          if (isFirst) await new Promise<void>((resolve) => (lets = resolve));
+          return { log: ["slow"] };
+        })
+        .addEdge(START, "fails")
+        .addEdge(START, "slow")
+        .compile({ checkpointer: saver }),
+    );
+    const config = { configurable: { thread_id: "t" } };
+    await expect(graph.invoke({ log: [] }, config)).rejects.toThrow("503");
+    isFirst = false;
+    const again = graph.invoke(null, config);
+    for (const since = performance.now(); performance.now() - since < tenths / 10;)
+      await new Promise((resolve) => setImmediate(resolve));
+    lets();
+    expect(((await again) as { log: string[] }).log.toSorted()).toEqual(["fails", "slow"]);
+    await (saver.close() as unknown);
+  }
 });

@@ -407,6 +407,8 @@ export class RunRegistry {
     if (thread.rewinding) this.#refuse(threadId, thread);
     thread.lastActivity = uptime();
     thread.graphRuns.add(runId);
+    // A late node of the run before may end while this one waits. It isn't the thread's last any more.
+    thread.over = false;
     try {
       await this.#renewMark(threadId, thread);
     } catch (error) {
