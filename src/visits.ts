@@ -30,7 +30,7 @@ export function withoutVisit(metadata: CheckpointMetadata): CheckpointMetadata {
   if (!Object.hasOwn(metadata, VISIT)) return metadata;
   const { [VISIT]: id, ...given } = metadata as CheckpointMetadata & { [VISIT]: unknown };
   if (typeof id === "string") visits.set(given, id);
-  return given as CheckpointMetadata;
+  return given;
 }
 
 /** The node task in whose visit a checkpoint was saved. @param metadata as it was read */

@@ -109,9 +109,9 @@ function graphAround(around: Plan["around"], body: (item: string) => Promise<{ l
         .addEdge(START, "n")
         .compile();
       const around = async () => ({ log: (await inner.invoke({ log: [] })).log });
-      builder.addNode("around", around, { retryPolicy: retry }).addEdge(START, "around" as never);
+      builder.addNode("around", around, { retryPolicy: retry }).addEdge(START, "around");
     } else {
-      builder.addNode("n", () => body("a"), { retryPolicy: retry }).addEdge(START, "n" as never);
+      builder.addNode("n", () => body("a"), { retryPolicy: retry }).addEdge(START, "n");
     }
     return builder.compile({ checkpointer });
   };

@@ -138,7 +138,7 @@ test("S2.8 a visit that was edited while another waits continues from the edit",
   const [path, deeds] = [fresh(), new Deeds()];
   const shape: Shape = { way: "is a node", items: ["A", "B"], asked: ["A", "B"], failing: [], isTogether: true };
   const { saver, graph } = visited(path, shape, new Set(), deeds);
-  await graph.invoke({ item: "" } as never, thread());
+  await graph.invoke({ item: "" }, thread());
   const ns = { ...thread().configurable, checkpoint_ns: "sub" };
   const newest = await saver.getTuple({ configurable: ns });
   const { mine: [first = ""] = [] } = (newest?.checkpoint.channel_values ?? {}) as { mine?: string[] };

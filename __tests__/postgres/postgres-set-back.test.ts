@@ -104,13 +104,13 @@ describe.each(["runner", "attached"] as const)("S9.3 commits that the server los
           const runner = new GraphRunner(graph);
           const invoke = async (text: string): Promise<any> =>
             way === "runner"
-              ? await runner.invoke({ log: [text] }, {
+              ? runner.invoke({ log: [text] }, {
                   threadId,
                   taskId: text,
                   onUnfinished: "abandon",
                   durability,
                 } as never)
-              : await graph.invoke({ log: [text] }, { configurable: { thread_id: threadId }, durability } as never);
+              : graph.invoke({ log: [text] }, { configurable: { thread_id: threadId }, durability } as never);
 
           isLosing = false;
           if (isKnown) await invoke("first");

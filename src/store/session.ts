@@ -181,7 +181,8 @@ export class Session {
     if (this.isReading || this.engine.dialect.guards === undefined) return;
     const known = this.#committed.get(threadId);
     if (row !== undefined) this.#uncommitted.set(threadId, progressOf(row));
-    if (known === undefined || (row?.thread === known.thread && row.seq >= known.seq && row.generation >= known.generation)) return;
+    if (known === undefined || (row?.thread === known.thread && row.seq >= known.seq && row.generation >= known.generation))
+      return;
     this.#setBacks.set(threadId, (this.#setBacks.get(threadId) ?? 0) + 1);
     if (row === undefined) this.#committed.delete(threadId);
     else this.#committed.set(threadId, progressOf(row));

@@ -168,7 +168,13 @@ export function* foundCheckpoint(
   if (newest === undefined) return undefined;
   const { thread, head, ...known } = newest;
   const was = THREAD_ROWS.unverified(threadId, thread);
-  const values = valuesOf(session, new ThreadState(session.changed, was, session.generationOf(threadId)), head, remembered, known);
+  const values = valuesOf(
+    session,
+    new ThreadState(session.changed, was, session.generationOf(threadId)),
+    head,
+    remembered,
+    known,
+  );
   const first = values.next();
   if (first.done === true && first.value !== undefined) return first.value;
   const [now, stored] = yield* session.sideBySide<unknown[]>([threadKey(session, threadId), begun(first, values)]);
