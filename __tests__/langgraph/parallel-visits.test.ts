@@ -37,12 +37,12 @@ const Around = Annotation.Root({
   mine: Annotation<string[]>({ reducer: (one, other) => [...one, ...other], default: () => [] }),
 });
 
-function visited(path: string, { way, items, asked }: Shape, failing: Set<string>, deeds: Deeds) {
+function visited(path: string, { way, items, asked }: Shape, failing: Set<string>, ledger: Deeds) {
   const kept = new StateGraph(Kept)
-    .addNode("s1", async ({ item }) => ({ mine: [await effect("s1", () => (deeds.do(`s1 ${item}`), `s1 ${item}`))] }))
+    .addNode("s1", async ({ item }) => ({ mine: [await effect("s1", () => (ledger.do(`s1 ${item}`), `s1 ${item}`))] }))
     .addNode("s2", async ({ item, mine }) => {
       const answer = asked.includes(item) ? interrupt<string, string>(`${item}?`) : "";
-      const done = await effect("s2", () => (deeds.do(`s2 ${item}`), `s2 ${item}${answer}`));
+      const done = await effect("s2", () => (ledger.do(`s2 ${item}`), `s2 ${item}${answer}`));
       if (failing.delete(item)) throw new Error(died);
       return { mine: [...mine, done] };
     })
@@ -63,13 +63,13 @@ function visited(path: string, { way, items, asked }: Shape, failing: Set<string
 }
 
 /** Runs to the end, answering each question with its own text. @returns the state at the end */
-async function ran(path: string, shape: Shape, deeds: Deeds): Promise<string[]> {
+async function ran(path: string, shape: Shape, ledger: Deeds): Promise<string[]> {
   const failing = new Set(shape.failing);
   // LangGraph shows a question until its whole step is over.
   const answered = new Set<unknown>();
   for (let tries = 0; ; tries += 1) {
     expect(tries).toBeLessThan(40);
-    const { saver, graph } = visited(path, shape, failing, deeds);
+    const { saver, graph } = visited(path, shape, failing, ledger);
     try {
       const { values, tasks, metadata } = await graph.getState(thread());
       if (metadata !== undefined && (metadata.step ?? 0) > 0 && tasks.length === 0) return (values as typeof Around.State).mine;
@@ -113,14 +113,14 @@ test("S2.8 S2.9 S4.1 property: each of the parallel visits is made once, with it
         left.shift();
         throw new Error(died);
       });
-      const deeds = new Deeds();
-      const mine = await ran(fresh(), shape, deeds);
+      const ledger = new Deeds();
+      const mine = await ran(fresh(), shape, ledger);
       const wanted = shape.items.flatMap((item) => [
         `s1 ${item}`,
         `s2 ${item}${shape.asked.includes(item) ? `yes to ${item}?` : ""}`,
       ]);
       expect(mine).toEqual(wanted);
-      for (const item of shape.items) expect([deeds.count(`s1 ${item}`), deeds.count(`s2 ${item}`)]).toEqual([1, 1]);
+      for (const item of shape.items) expect([ledger.count(`s1 ${item}`), ledger.count(`s2 ${item}`)]).toEqual([1, 1]);
     }),
     {
       numRuns: runs(25, 400),
@@ -135,9 +135,9 @@ test("S2.8 S2.9 S4.1 property: each of the parallel visits is made once, with it
 });
 
 test("S2.8 a visit that was edited while another waits continues from the edit", async () => {
-  const [path, deeds] = [fresh(), new Deeds()];
+  const [path, ledger] = [fresh(), new Deeds()];
   const shape: Shape = { way: "is a node", items: ["A", "B"], asked: ["A", "B"], failing: [], isTogether: true };
-  const { saver, graph } = visited(path, shape, new Set(), deeds);
+  const { saver, graph } = visited(path, shape, new Set(), ledger);
   await graph.invoke({ item: "" }, thread());
   const ns = { ...thread().configurable, checkpoint_ns: "sub" };
   const newest = await saver.getTuple({ configurable: ns });
