@@ -258,9 +258,16 @@ function calledOnce(scratchpad: Scratchpad | undefined, name: unknown, call: () 
     scratchpad.callCounter = number + 1;
     return earlier.result;
   }
-  const result = call();
+  const called = call();
+  // Given to the node, so that an error that it doesn't handle is still unhandled.
+  const result =
+    called instanceof Promise
+      ? called.catch((error: unknown) => {
+          calls.delete(number);
+          throw error;
+        })
+      : called;
   calls.set(number, { name, result });
-  if (result instanceof Promise) result.catch(() => calls.delete(number));
   return result;
 }
 
