@@ -98,7 +98,7 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
         });
         if (isFlipped) flipped.add(column);
       }
-      expect([...unfound]).toEqual(UNFOUND);
+      expect([...unfound]).toEqual(UNFOUND.filter((column) => chosen.includes(column)));
       const columns = new Set(flips.map(({ table, column }) => `${table}.${column}`));
       expect([...columns].filter((column) => !flipped.has(column)).sort()).toEqual([]);
       // Reports name rows, and never what is in them.
