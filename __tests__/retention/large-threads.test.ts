@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { salvage, rotateKeys, vacuum } from "langgraph-checkpoint-turns/maintenance";
@@ -30,6 +30,25 @@ afterEach(() => {
   for (const saver of savers.splice(0)) saver.close();
 });
 
+const templates = new Map<string, string>();
+
+/** A file with a thread "large" of so many checkpoints. It is made once for all tests; each has a copy of its own. */
+async function withLarge(options: TurnSaverOptions = {}, first = async (_: TurnSaver): Promise<void> => {}): Promise<string> {
+  const name = `${JSON.stringify(options)} ${first.name}`;
+  let template = templates.get(name);
+  if (template === undefined) {
+    template = tempFile();
+    const saver = TurnSaver.fromPath(template, { logger: quiet, synchronous: "normal", ...options });
+    await first(saver);
+    await makeLarge(saver, "large", CHECKPOINTS);
+    saver.close();
+    templates.set(name, template);
+  }
+  const path = tempFile();
+  copyFileSync(template, path);
+  return path;
+}
+
 const at = (threadId: string) => ({ configurable: { thread_id: threadId } });
 const headOf = async (saver: TurnSaver, threadId: string): Promise<number | undefined> =>
   (await saver.getTuple(at(threadId)))?.metadata?.step;
@@ -49,9 +68,8 @@ async function meanwhile(work: Promise<unknown>, each: (turn: number) => Promise
 
 describe.each(points(KINDS, 1))("S6.7 deleting a large thread, %s", (kind, options) => {
   test("S6.7 it is gone for everyone at once, its rows go piece by piece, and others save and read between the pieces", async () => {
-    const path = tempFile();
+    const path = await withLarge(options);
     const saver = open(path, options);
-    await makeLarge(saver, "large", CHECKPOINTS);
     await makeLarge(saver, "small", 3);
     const other = open(path, options);
     expect(await headOf(other, "large")).toBe(CHECKPOINTS - 2);
@@ -91,9 +109,8 @@ describe.each(points(KINDS, 1))("S6.7 deleting a large thread, %s", (kind, optio
   test.each(points([2, 3], 1))(
     "S6.7 S3.8 SIGKILL after %d turns: nobody sees the rest, and the next process removes it",
     async (turns) => {
-      const path = tempFile();
+      const path = await withLarge(options);
       const saver = open(path, options);
-      await makeLarge(saver, "large", CHECKPOINTS);
       await makeLarge(saver, "small", 3);
       const number = numberOfThread(path, "large");
       saver.close();
@@ -124,9 +141,8 @@ describe.each(points(KINDS, 1))("S6.7 deleting a large thread, %s", (kind, optio
 });
 
 test("S6.7 keys are rotated while a thread is being deleted, and none is kept for what is on its way out", async () => {
-  const path = tempFile();
+  const path = await withLarge({ encryption: { key: KEY } });
   const first = open(path, { encryption: { key: KEY } });
-  await makeLarge(first, "large", CHECKPOINTS);
   await makeLarge(first, "small", 3);
   first.close();
   expect(runProgram("retention/large-delete-child.ts", path, "large", "2", KEY).signal).toBe("SIGKILL");
@@ -191,18 +207,16 @@ test("S6.7 archives of a large thread's rewinds go with it, piece by piece", asy
 describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, options) => {
   const key = kind === "plain" ? [] : [KEY];
 
-  /** A thread with turns, of 350 checkpoints and more. */
-  async function source(path: string): Promise<TurnSaver> {
-    const saver = open(path, options);
+  /** Gives the thread turns. */
+  async function withTurns(saver: TurnSaver): Promise<void> {
     const graph = new StateGraph(Annotation.Root({ note: Annotation<string> }))
       .addNode("work", () => ({ note: "done" }))
       .addEdge(START, "work")
       .compile({ checkpointer: saver });
     const by = { configurable: { thread_id: "large", task_id: "recorded" } };
     for (let run = 0; run < 10; run += 1) await saver.attach(graph).invoke({ note: `run ${run}` }, by);
-    await makeLarge(saver, "large", CHECKPOINTS);
-    return saver;
   }
+  const source = (): Promise<string> => withLarge(options, withTurns);
 
   /** What users see of a thread, without its own id; each checkpoint as a digest. */
   async function seen(saver: TurnSaver, threadId: string) {
@@ -232,8 +246,8 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
   };
 
   test("S6.7 S3.7 everyone sees it at once, as of one moment, and others save on the source between the pieces", async () => {
-    const path = tempFile();
-    const saver = await source(path);
+    const path = await source();
+    const saver = open(path, options);
     const other = open(path, options);
     await saver.names.set({ threadId: "large" }, "a name");
     const before = await seen(saver, "large");
@@ -298,8 +312,8 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
 
   if (kind === "plain") {
     test("S6.7 S1.5 turns that CheckpointPersister deletes meanwhile are in no copy", async () => {
-      const path = tempFile();
-      const saver = await source(path);
+      const path = await source();
+      const saver = open(path, options);
       const recorded = (await saver.turns.list("large")).length;
       const persister = new CheckpointPersister(new Database(path));
       let deleted = 0;
@@ -315,8 +329,8 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
   }
 
   test("S6.7 S3.7 while another process saves on the source, the copy is as the source was at one moment", async () => {
-    const path = tempFile();
-    const saver = await source(path);
+    const path = await source();
+    const saver = open(path, options);
     const child = startProgram("retention/large-save-child.ts", path, ...key);
     await child.said;
     await saver.copyThread("large", "copy");
@@ -339,8 +353,8 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
   test.each(points([1, 6], 1))(
     "S6.7 S3.8 SIGKILL %d turns into a copy: nobody sees it, and the next process removes it",
     async (turns) => {
-      const path = tempFile();
-      const saver = await source(path);
+      const path = await source();
+      const saver = open(path, options);
       const before = await seen(saver, "large");
       saver.close();
       expect(runProgram("retention/large-copy-child.ts", path, String(turns), ...key).signal).toBe("SIGKILL");
@@ -362,8 +376,8 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
   );
 
   test("S6.7 nobody removes the rows of a copy that another process, or another host, is still making", async () => {
-    const path = tempFile();
-    const saver = await source(path);
+    const path = await source();
+    const saver = open(path, options);
     await makeLarge(saver, "small", 3);
     const before = await seen(saver, "large");
     const go = `${path}.go`;
@@ -400,10 +414,8 @@ describe("S6.7 copying a large thread while it is changed otherwise", () => {
     return numbers.size;
   }
   async function large(): Promise<{ path: string; saver: TurnSaver; other: TurnSaver }> {
-    const path = tempFile();
-    const saver = open(path);
-    await makeLarge(saver, "large", CHECKPOINTS);
-    return { path, saver, other: open(path) };
+    const path = await withLarge();
+    return { path, saver: open(path), other: open(path) };
   }
   const idsOf = async (saver: TurnSaver, threadId: string): Promise<unknown[]> => {
     const found: unknown[] = [];
