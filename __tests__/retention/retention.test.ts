@@ -15,7 +15,7 @@ import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { choresOn, config } from "../support/undo-world";
 import { childProgram } from "../support/child-program";
-import { runs } from "../support/lane";
+import { pairs, points, runs } from "../support/lane";
 import { laneTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
@@ -496,8 +496,7 @@ describe("I3.3 rewinds and prunes", () => {
 });
 
 describe("S2.1 I3.3 the same prune again", () => {
-  const wishes = [1, 2, 3, 5].flatMap((frequency) => [1, 2, 4].map((keepLast) => [frequency, keepLast] as const));
-  test.each(wishes)(
+  laneTest.each(pairs([1, 2, 3, 5], [1, 2, 4]))(
     "S2.1 I3.3 finds nothing left to remove after archives went: delta snapshots every %i, keepLast %i",
     async (frequency, keepLast) => {
       const shop = open({ frequency });
@@ -842,7 +841,7 @@ describe("S2.1 deleteForRuns", () => {
   const histories = ["t1", "t2"].flatMap((toTask) =>
     ["archived only", "archived, and new work"].flatMap((below) => tasks.map((gone) => [toTask, below, gone] as const)),
   );
-  test.each(histories)(
+  laneTest.each(points(histories, 6))(
     "S2.1 I3.3 after a rewind to %s, with subgraphs %s, deletes run %s, and leaves all else as it was, on other threads too",
     async (toTask, below, gone) => {
       const shop = open({ frequency: 0 });
@@ -869,7 +868,7 @@ describe("S2.1 deleteForRuns", () => {
   );
 
   const ways = [{}, { encryption: { key: randomBytes(32) } }];
-  test.each(ways.flatMap((way) => ["r1", "r2", 'r"3\\'].map((gone) => [gone, Object.keys(way), way] as const)))(
+  laneTest.each(pairs(ways, ["r1", "r2", 'r"3\\']).map(([way, gone]) => [gone, Object.keys(way), way] as const))(
     "S2.1 I3.3 deletes archives with something of run %j, and no others %j",
     async (gone, _, way) => {
       const shop = open({ frequency: 0, ...way });

@@ -9,7 +9,7 @@ import {
   task,
 } from "@langchain/langgraph";
 import { GraphRunner } from "langgraph-checkpoint-turns";
-import { pairs } from "../support/lane";
+import { pairs, points } from "../support/lane";
 import { openSaver } from "../support/open-saver";
 import { quiet } from "../support/s1-tools";
 
@@ -64,7 +64,9 @@ const shapes = ([1, 2] as const).flatMap((depth) =>
   ),
 );
 
-test.each(pairs(["sync", "async", "exit"] as const, shapes).map(([durability, shape]) => ({ durability, shape, ...shape })))(
+const DURABILITIES = ["sync", "async", "exit"] as const;
+
+test.each(points(pairs(DURABILITIES, shapes), 18).map(([durability, shape]) => ({ durability, shape, ...shape })))(
   "S4.1 each question gets its own answer in spite of retries: $durability, $depth deep, $how, fails behind $fails",
   async ({ durability, shape }) => {
     const saver = openSaver(":memory:", { logger: quiet });
