@@ -396,7 +396,8 @@ describe("each command", () => {
     const place = tempFile();
     const saver = openSaver(place);
     await makeThreads(saver);
-    for (let copies = 0; copies < 210; copies += 1) await saver.copyThread("waiting", `asks-${copies}`);
+    for (let copies = 0; copies < 210; copies += 10)
+      await Promise.all(Array.from({ length: 10 }, (_, at) => saver.copyThread("waiting", `asks-${copies + at}`)));
     await (saver.close() as unknown);
     const asked = async (...args: string[]) => JSON.parse((await turns(args, {}, place)).stdout);
     expect(await asked()).toMatchObject({ threads: 213, examined: 213, states: { waiting: 211, failed: 1, finished: 1 } });
