@@ -167,10 +167,13 @@ export async function everywhere(saver: BaseTurnSaver): Promise<Everywhere> {
 
 /** How a thread stands, without its graph. */
 export async function standingOf(saver: BaseTurnSaver, threadId: string, all: Everywhere): Promise<Standing> {
+  // First: a run that ends meanwhile leaves what the others read.
   const runs = await saver.turns.liveRuns(threadId);
-  const unfinished = await saver.rewinds.unfinished(threadId);
-  const head = await headOf(saver, threadId);
-  const open = await saver.turns.inFlight(threadId);
+  const [unfinished, head, open] = await Promise.all([
+    saver.rewinds.unfinished(threadId),
+    headOf(saver, threadId),
+    saver.turns.inFlight(threadId),
+  ]);
   const inFlight = open.map(({ nodeNs, attempt, createdAt, seq, taskId }) => {
     return { node: nodePathOf(nodeNs), attempt, since: createdAt.toISOString(), number: numberOf(seq), taskId };
   });

@@ -10,6 +10,7 @@ import {
   everywhere,
   type OpenQuestion,
   type EffectInDoubt,
+  type Standing,
   standingOf,
   type ThreadState,
 } from "./standing";
@@ -95,23 +96,24 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   });
   const known = await everywhere(saver);
   const byOrder = inOrder(wanted, sort);
-  const needy = needyFirst ? await needyOf(saver, byOrder, known, Math.max(limit, MOST_NEEDY)) : new Set<string>();
+  const needy = needyFirst ? await needyOf(saver, byOrder, known, Math.max(limit, MOST_NEEDY)) : new Map<string, Standing>();
   const placeOf = (thread: ThreadActivity): Place => [needy.has(thread.threadId), ORDER[sort](thread), thread.threadId];
   const last = byOrder.find(({ threadId }) => threadId === cursor);
   if (cursor !== undefined && !needyFirst && last === undefined) throw noCursor(cursor);
   // A thread that was answered meanwhile is no longer among those that need somebody. So their pages tell the place, not the thread.
   const behind = cursor !== undefined && needyFirst ? placeIn(cursor) : last && placeOf(last);
   const sorted = [true, false].flatMap((first) => byOrder.filter(({ threadId }) => needy.has(threadId) === first));
+  const countsAll = countsMatches && states !== undefined;
+  const toShow = countsAll ? sorted : sorted.filter((thread) => behind === undefined || comesBefore(behind, placeOf(thread)));
   const cursorOf = (thread: ThreadActivity): string => (needyFirst ? JSON.stringify(placeOf(thread)) : thread.threadId);
   const threads: ThreadLine[] = [];
   let shown: ThreadActivity | undefined;
   let next: string | null = null;
   let matches = states === undefined ? sorted.length : 0;
-  for (const thread of sorted) {
-    const isBehind = behind === undefined || comesBefore(behind, placeOf(thread));
-    const isShown = isBehind && next === null;
-    if (!isShown && !(countsMatches && states !== undefined)) continue;
-    const { state, inFlight, failures, questions, inDoubt } = await standingOf(saver, thread.threadId, known);
+  for await (const [thread, standing] of lookedInto(saver, toShow, known, needy)) {
+    const { state, inFlight, failures, questions, inDoubt } = standing;
+    const isShown = next === null && (behind === undefined || comesBefore(behind, placeOf(thread)));
+    if (!isShown && !countsAll) break;
     if (states !== undefined && !states.includes(state)) continue;
     if (states !== undefined) matches += 1;
     if (!isShown) continue;
@@ -128,6 +130,33 @@ export async function listThreads(saver: BaseTurnSaver, request: ThreadsRequest 
   return { threads, total: countsMatches ? matches : all.length, cursor: next };
 }
 
+/** How many threads are looked into at once. On a server a look takes several round trips. */
+const AT_ONCE = 4;
+
+/**
+ * How threads stand, in their order. A few that come next may be looked into although nobody asks for them.
+ *
+ * @param looked those that were looked into already
+ */
+async function* lookedInto<T extends { threadId: string }>(
+  saver: BaseTurnSaver,
+  threads: readonly T[],
+  known: Everywhere,
+  looked: ReadonlyMap<string, Standing> = new Map(),
+): AsyncGenerator<readonly [T, Standing]> {
+  const begun: Promise<Standing>[] = [];
+  const begin = async ({ threadId }: T): Promise<Standing> => looked.get(threadId) ?? standingOf(saver, threadId, known);
+  for (const [index, thread] of threads.entries()) {
+    for (const next of threads.slice(index + begun.length, index + AT_ONCE)) {
+      const look = begin(next);
+      // Its turn tells.
+      look.catch(() => undefined);
+      begun.push(look);
+    }
+    yield [thread, await (begun.shift() as Promise<Standing>)];
+  }
+}
+
 const NEEDY: readonly ThreadState[] = ["rewinding", "in-doubt", "waiting", "failed", "interrupted", "unfinished"];
 
 /** Whether a thread has something that somebody has to decide or to continue. */
@@ -140,16 +169,16 @@ async function needyOf(
   threads: readonly ThreadActivity[],
   known: Everywhere,
   limit: number,
-): Promise<Set<string>> {
+): Promise<Map<string, Standing>> {
   const { inspect } = internalsOf(saver).store;
   const marked = new Set(known.doubts.keys());
   const special = paged((last: string | undefined) => inspect.threadsWithSpecialWrites({ after: last ?? "", limit: PAGE }), PAGE);
   for await (const threadId of special) marked.add(threadId);
   for (const { threadId } of [...(await inspect.runs()), ...(await inspect.unfinishedRewinds())]) marked.add(threadId);
-  const needy = new Set<string>();
-  for (const thread of threads.filter(({ threadId, movedTo }) => marked.has(threadId) || movedTo !== undefined).slice(0, limit)) {
-    const { state } = await standingOf(saver, thread.threadId, known);
-    if (isNeedy({ state, moving: movingIn(saver, thread) })) needy.add(thread.threadId);
+  const needy = new Map<string, Standing>();
+  const candidates = threads.filter(({ threadId, movedTo }) => marked.has(threadId) || movedTo !== undefined).slice(0, limit);
+  for await (const [thread, standing] of lookedInto(saver, candidates, known)) {
+    if (isNeedy({ state: standing.state, moving: movingIn(saver, thread) })) needy.set(thread.threadId, standing);
   }
   return needy;
 }
@@ -250,8 +279,9 @@ export async function inbox(saver: BaseTurnSaver): Promise<OpenQuestion[]> {
     (last: string | undefined) => store.inspect.threadsWithSpecialWrites({ after: last ?? "", limit: PAGE }),
     PAGE,
   );
-  for await (const threadId of threads) {
-    const { state, questions: asked } = await standingOf(saver, threadId, known);
+  const ids = [];
+  for await (const threadId of threads) ids.push({ threadId });
+  for await (const [, { state, questions: asked }] of lookedInto(saver, ids, known)) {
     if (state === "waiting" || state === "failed" || state === "interrupted") questions.push(...asked);
   }
   return questions.sort((left, right) => ((left.askedAt ?? "") < (right.askedAt ?? "") ? -1 : 1));
