@@ -1,9 +1,10 @@
-import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { type DefinedEffect, defineEffect, GraphRunner } from "langgraph-checkpoint-turns";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
 import { Pool } from "pg";
+import { listThreads } from "../../src/testing-internal";
 import { schemaAt } from "../support/open-saver";
 import { startPgBouncer } from "../support/postgres/pgbouncer";
 import { PostgresProxy } from "../support/postgres/proxy";
@@ -158,6 +159,29 @@ describe("what is done to a whole thread", () => {
       expect(await saver.rewinds.takeBack(rewind!.id, { despiteUndone: true })).toMatchObject({ effects: UNDOS, tasks: 1 });
       expect(await saver.verify()).toMatchObject({ ok: true });
     });
+  });
+
+  test("S10.1 S9.2 a list that begins with what needs somebody looks into each thread that waits once", async () => {
+    const saver = PostgresTurnSaver.fromConnString(proxy.url, options);
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("asks", () => ({ log: [interrupt<string, string>("well?")] }))
+        .addEdge(START, "asks")
+        .compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ log: ["in"] }, { configurable: { thread_id: "waits" } });
+    let threads = 1;
+    const listed = async (more: number) => {
+      for (const until = threads + more; threads < until; threads += 1) await saver.copyThread("waits", `waits ${threads}`);
+      return trips(async (reader) => {
+        const { threads: found } = await listThreads(reader, { needyFirst: true });
+        const states = found.filter(({ threadId }) => threadId.startsWith("waits")).map(({ state }) => state);
+        expect(states).toEqual(Array<string>(threads).fill("waiting"));
+      });
+    };
+    const [few, more] = [await listed(1), await listed(10)];
+    await saver.close();
+    expect((more - few) / 10).toBeLessThanOrEqual(6);
   });
 
   test("S9.2 S8.7 a prune of a thread costs at most 22 round trips", async () => {
