@@ -38,7 +38,6 @@ export const POSTGRES_SUITES = [
   "postgres/*",
   "cli/command-line",
   "cli/moving-commands",
-  "cli/running-commands",
   "concurrency/lease",
   "concurrency/{rewound-runs.property,starting-runs}",
   "crash/clock",
@@ -74,6 +73,7 @@ export const POSTGRES_SUITES = [
 
 /** They run there only in the long lane, because they take minutes. */
 export const POSTGRES_LONG_SUITES = [
+  "cli/running-commands",
   "concurrency/stale-facts.property",
   "crash/answers-crash",
   "crash/clock.property",
