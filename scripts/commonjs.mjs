@@ -49,7 +49,7 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
   const names = { keep_fnames: false, keep_classnames: true };
   const { code: twin = "" } = await minify(renamed, {
     ecma: 2020,
-    compress: { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+    compress: { passes: 3, toplevel: true, ...names },
     mangle: { toplevel: true, ...names },
     format: { max_line_len: 1_600 },
   });
