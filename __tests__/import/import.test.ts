@@ -447,14 +447,14 @@ describe("importing again", () => {
     }
     const saver = target();
     await importOfficial(saver, path);
-    const whole = await tuples(saver as any, "taken back");
+    const whole = await tuples(saver, "taken back");
     const rewind = async (threadId: string): Promise<string> => {
       const [first] = await saver.turns.tasks(threadId);
       return (await saver.rewind({ threadId, toTask: first!.taskId })).rewindId!;
     };
     await rewind("rewound");
     await saver.rewinds.takeBack(await rewind("taken back"));
-    const before = await tuples(saver as any, "rewound");
+    const before = await tuples(saver, "rewound");
     const error = await refusal(importOfficial(saver, path, { threads: ["rewound"] }));
     expect(error).toMatchObject({ code: "THREAD_EXISTS", data: { threadId: "rewound" } });
     const report = await importOfficial(saver, path, { existing: "skip" });
