@@ -68,7 +68,10 @@ async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promis
     return false;
   }
   try {
-    return (await undo.probe(call)) === true;
+    const answer: unknown = await undo.probe(call);
+    // Whoever answers what was found, and not whether it's undone, would have it undone twice.
+    if (typeof answer !== "boolean") throw new Error(`the undo's probe answered neither true nor false, but ${typeof answer}`);
+    return answer;
   } catch (error) {
     throw undoInDoubt(row, error ?? new Error("the probe threw nothing"));
   }
