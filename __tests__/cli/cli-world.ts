@@ -15,6 +15,7 @@ const charge = defineEffect("cli-charge", {
   run: (input: { total: number }) => ({ receipt: `r-${input.total}` }),
   undo: () => {
     if (process.env["UNDO_FAILS"] === "1") throw new Error("the bank is closed");
+    if (process.env["UNDO_DIES"] === "1") process.kill(process.pid, "SIGKILL");
   },
 });
 

@@ -498,6 +498,25 @@ describe("a rewind that was begun and isn't finished", () => {
     });
   });
 
+  test("S10.1 S3.5 if it was killed in the middle of an undo, status and refusals offer what a person can do", async () => {
+    const place = await world();
+    const rewind = ["rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", ...placed(place)];
+    const killed = await told([process.execPath, program, ...rewind], { env: { UNDO_DIES: "1" } });
+    expect(killed).toMatchObject({ code: null, stdout: "" });
+    const refused = await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes");
+    expect(refused).toMatchObject({ code: 4, stderr: expect.stringMatching(/effects --in-doubt lists it, with the commands /) });
+    expect(refused.stderr).not.toContain("done or not-done");
+    // Nobody can give it up either.
+    expect((await turns(place, "rewind", "finished", "--abandon", "--yes")).code).toBe(4);
+    const status = await turns(place, "status", "finished", "--table");
+    expect(status).toMatchObject({ code: 4, stdout: expect.stringContaining('nobody knows whether the undo of "cli-charge" ran') });
+    expect(status.stdout).not.toContain("--abandon");
+    const id = / settle the undo of cli-charge first: turns \S.* effect resolve (\S+) undo-done\n/.exec(status.stdout)?.[1] ?? "";
+    expect((await turns(place, "effect", "resolve", id, "undo-not-done", "--yes")).code).toBe(0);
+    expect((await turns(place, "status", "finished", "--table")).stdout).toContain("Or give the rewind up: ");
+    expect((await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes")).code).toBe(0);
+  });
+
   test("S10.1 of a rewind to a place within a task, the plan tells what finishing it removes", async () => {
     const place = await world();
     const saver = openSaver(place);

@@ -153,13 +153,16 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
       return verdict("no", "it has no checkpoint");
     case "finished":
       return verdict("no", "nothing is left to do");
-    case "rewinding":
+    case "rewinding": {
+      const undos = inDoubt.filter(({ doubt }) => doubt === "undo");
+      const what = undos.length === 0 ? ": finish or abandon it" : `, and nobody knows whether the undo of ${namesOf(undos)} ran`;
       return verdict(
         "person",
         rewind === null || rewind.rescued === null
-          ? `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished: finish or abandon it`
+          ? `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished${what}`
           : `${rescuedText(rewind.rescued)}: somebody has to accept that`,
       );
+    }
     case "in-doubt": {
       const byHand = inDoubt.filter(needsPerson);
       if (byHand.length > 0)
