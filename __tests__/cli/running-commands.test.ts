@@ -509,12 +509,33 @@ describe("a rewind that was begun and isn't finished", () => {
     // Nobody can give it up either.
     expect((await turns(place, "rewind", "finished", "--abandon", "--yes")).code).toBe(4);
     const status = await turns(place, "status", "finished", "--table");
-    expect(status).toMatchObject({ code: 4, stdout: expect.stringContaining('nobody knows whether the undo of "cli-charge" ran') });
+    expect(status).toMatchObject({
+      code: 4,
+      stdout: expect.stringContaining('nobody knows whether the undo of "cli-charge" ran'),
+    });
     expect(status.stdout).not.toContain("--abandon");
     const id = / settle the undo of cli-charge first: turns \S.* effect resolve (\S+) undo-done\n/.exec(status.stdout)?.[1] ?? "";
     expect((await turns(place, "effect", "resolve", id, "undo-not-done", "--yes")).code).toBe(0);
     expect((await turns(place, "status", "finished", "--table")).stdout).toContain("Or give the rewind up: ");
     expect((await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes")).code).toBe(0);
+  });
+
+  test("S10.1 S3.5 Ctrl-C ends it behind the undo that is running, and leaves none in doubt", async () => {
+    const place = await world();
+    const rewind = ["rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", ...placed(place)];
+    const child = spawn(process.execPath, [program, ...rewind], { env: { ...process.env, NODE_OPTIONS: "", UNDO_TELLS: "1" } });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+      if (text.includes("undoing")) child.kill("SIGINT");
+    });
+    const [code] = (await once(child, "close")) as [number | null];
+    expect({ code, stderr }).toEqual({ code: 130, stderr: expect.stringMatching(/undone\n.*The same command continues\.\n$/) });
+    expect(JSON.parse((await turns(place, "effects", "--in-doubt")).stdout)).toMatchObject({ effects: [] });
+    expect(await stateOf(place)).toBe("rewinding");
+    const again = await told([process.execPath, program, ...rewind], { env: { UNDO_TELLS: "1" } });
+    expect(again).toMatchObject({ code: 0, stderr: "" });
+    expect(await stateOf(place)).toBe("finished");
   });
 
   test("S10.1 of a rewind to a place within a task, the plan tells what finishing it removes", async () => {
