@@ -538,6 +538,34 @@ describe("a rewind that was begun and isn't finished", () => {
     expect(await stateOf(place)).toBe("finished");
   });
 
+  test("S10.2 S3.5 Ctrl-C ends the page behind the undo that was started from it, and leaves none in doubt", async () => {
+    const place = await world();
+    const web = ["web", "--write", ...withGraph("graph"), ...placed(place)];
+    const child = spawn(process.execPath, [program, ...web], { env: { ...process.env, NODE_OPTIONS: "", UNDO_TELLS: "1" } });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+      if (text.includes("undoing")) child.kill("SIGINT");
+    });
+    const [link] = (await once(child.stdout.setEncoding("utf8"), "data")) as [string];
+    const { origin } = new URL(link.trim());
+    const { headers } = await fetch(link.trim(), { redirect: "manual" });
+    const cookie = headers.get("set-cookie")?.split(";")[0] ?? "";
+    // The page is gone before it has the answer.
+    fetch(`${origin}/api/threads/finished/rewind`, {
+      method: "POST",
+      headers: { cookie, origin, "content-type": "application/json" },
+      body: JSON.stringify({ confirm: "finished", toTask: "first" }),
+    }).catch(() => undefined);
+    const [code] = (await once(child, "close")) as [number | null];
+    expect({ code, stderr }).toEqual({
+      code: 130,
+      stderr: expect.stringMatching(/undoing\n.* behind what is running.*\nundone\n$/s),
+    });
+    expect(JSON.parse((await turns(place, "effects", "--in-doubt")).stdout)).toMatchObject({ effects: [] });
+    expect(await stateOf(place)).toBe("finished");
+  });
+
   test("S10.1 of a rewind to a place within a task, the plan tells what finishing it removes", async () => {
     const place = await world();
     const saver = openSaver(place);
