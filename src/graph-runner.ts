@@ -408,15 +408,11 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /** A node that ignores the abort of its run may work on. The file says that the thread is running, so it's written again then. */
   async #refreshedWhenFree(threadId: string): Promise<void> {
-    const isRunning = (): Promise<boolean> => this.saver.turns.isRunning(threadId);
-    try {
-      if (!(await isRunning())) return;
-      do await new Promise((resolve) => later(resolve, LOOK_AGAIN_MS).unref());
-      while (await isRunning());
-    } catch {
-      return; // The saver was closed.
-    }
-    await this.#refreshFile(threadId, "after its last node");
+    let isStale = false;
+    // A saver that was closed meanwhile can't say what is so now.
+    const isRunning = (): Promise<boolean> => this.saver.turns.isRunning(threadId).catch(() => (isStale = false));
+    for (; await isRunning(); isStale = true) await new Promise((resolve) => later(resolve, LOOK_AGAIN_MS).unref());
+    if (isStale) await this.#refreshFile(threadId, "after a run");
   }
 
   /** What has happened has happened, even if the file can't be written. */

@@ -511,10 +511,10 @@ describe("a rewind that was begun and isn't finished", () => {
     const status = await turns(place, "status", "finished", "--table");
     expect(status).toMatchObject({
       code: 4,
-      stdout: expect.stringContaining('nobody knows whether the undo of "cli-charge" ran'),
+      stdout: expect.stringContaining('nobody knows whether the undo of effect "cli-charge" ran'),
     });
     expect(status.stdout).not.toContain("--abandon");
-    const id = / settle the undo of cli-charge first: turns \S.* effect resolve (\S+) undo-done\n/.exec(status.stdout)?.[1] ?? "";
+    const id = / settle the undo first: turns \S.* effect resolve (\S+) undo-done\n/.exec(status.stdout)?.[1] ?? "";
     expect((await turns(place, "effect", "resolve", id, "undo-not-done", "--yes")).code).toBe(0);
     expect((await turns(place, "status", "finished", "--table")).stdout).toContain("Or give the rewind up: ");
     expect((await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes")).code).toBe(0);
@@ -530,7 +530,10 @@ describe("a rewind that was begun and isn't finished", () => {
       if (text.includes("undoing")) child.kill("SIGINT");
     });
     const [code] = (await once(child, "close")) as [number | null];
-    expect({ code, stderr }).toEqual({ code: 130, stderr: expect.stringMatching(/undone\n.*The same command continues\.\n$/) });
+    expect({ code, stderr }).toEqual({
+      code: 130,
+      stderr: expect.stringMatching(/undoing\n.* behind the running undo\. .*\nundone\n$/),
+    });
     expect(JSON.parse((await turns(place, "effects", "--in-doubt")).stdout)).toMatchObject({ effects: [] });
     expect(await stateOf(place)).toBe("rewinding");
     const again = await told([process.execPath, program, ...rewind], { env: { UNDO_TELLS: "1" } });

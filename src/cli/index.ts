@@ -12,10 +12,9 @@ setFlagsFromString("--semi-space-growth-factor=2");
 // A reader that has seen enough (`| head`) closes the pipe. That's no error.
 for (const stream of [process.stdout, process.stderr])
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(0);
-    if (stream === process.stdout)
-      process.stderr.write(`turns: The output can't be written: ${error.message}. What the command changes may be done.\n`);
-    process.exit(1);
+    const isClosed = error.code === "EPIPE";
+    if (!isClosed) process.stderr.write(`turns: The output can't be written: ${error.message}.\n`);
+    process.exit(isClosed ? 0 : 1);
   });
 
 void run(process.argv.slice(2)).then((code) => {

@@ -174,7 +174,9 @@ async function survey(job: ThreadImport): Promise<Survey> {
   let present = 0;
   let gap = false;
   let differs = false;
-  let wentOn = exists && (await wasRewound(job));
+  // What a rewind removed looks as if an interrupted import had not come so far. It must not return.
+  let wentOn =
+    exists && (await saver.rewinds.list(targetId)).some((one) => one.status === "done" && one.takenBackAt === undefined);
   let lacksWrites = false;
   for await (const wanted of eachTuple(job, skipped)) {
     checkpoints += 1;
@@ -194,11 +196,6 @@ async function survey(job: ThreadImport): Promise<Survey> {
   if (!wentOn && (await countInTarget(job)) > present) wentOn = true;
   if (present === checkpoints && (wentOn || !lacksWrites)) return { standing: "whole", ...counts };
   return { standing: wentOn ? "foreign" : "begun", ...counts };
-}
-
-/** What a rewind removed looks as if an interrupted import had not come so far. It must not return. */
-async function wasRewound({ saver, targetId }: ThreadImport): Promise<boolean> {
-  return (await saver.rewinds.list(targetId)).some(({ status, takenBackAt }) => status === "done" && takenBackAt === undefined);
 }
 
 /** The source's checkpoints, smallest id first. @param skipped gets those that are left out */

@@ -69,8 +69,8 @@ async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promis
   }
   try {
     const answer: unknown = await undo.probe(call);
-    // Whoever answers what was found, and not whether it's undone, would have it undone twice.
-    if (typeof answer !== "boolean") throw new Error(`the undo's probe answered neither true nor false, but ${typeof answer}`);
+    // A probe that answers with what it found, and not with whether it's undone, would have it undone twice.
+    if (typeof answer !== "boolean") throw new Error("the probe answered neither true nor false");
     return answer;
   } catch (error) {
     throw undoInDoubt(row, error ?? new Error("the probe threw nothing"));

@@ -261,12 +261,10 @@ async function stoppable(saver: BaseTurnSaver, rewind: () => Promise<RewindRepor
   return interruptible(async (signal) => {
     // Told when it's saved, before the next one begins.
     saver.events.on("effect", ({ what }) => {
-      if (!signal.aborted || what !== "undone") return;
-      process.stderr.write("turns: Stopped. Nothing was deleted. The same command continues.\n");
-      process.exit(INTERRUPTED);
+      if (signal.aborted && what === "undone") process.exit(INTERRUPTED);
     });
     return rewind();
-  }, "stopping behind the undo that is running");
+  }, "stopping behind the running undo");
 }
 
 /** A named export is a graph whose runner has undos of its own. A module alone defines effects with theirs. */

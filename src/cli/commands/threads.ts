@@ -202,9 +202,9 @@ function answering([first]: readonly OpenQuestion[]): string {
 function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport): string[] {
   const doubt = inDoubt.find(needsPerson);
   const undo = inDoubt.find((one) => one.doubt === "undo");
-  // Until that is settled, nobody can give the rewind up, and without a probe nobody can finish it.
+  // Until then nobody can give the rewind up.
   if (rewind !== null && undo !== undefined)
-    return [`Without a probe, settle the undo of ${undo.name} first: ${toCopy(turns("effect resolve", [undo.id, "undo-done"]))}`];
+    return [`Without a probe, settle the undo first: ${toCopy(turns("effect resolve", [undo.id, "undo-done"]))}`];
   if (rewind !== null) return [`Or give the rewind up: ${toCopy(turns("rewind", [threadId], "--abandon", "--yes"))}`];
   if (doubt === undefined || resume.can !== "person") return [];
   const other = outcomeOf(doubt) === "done" ? "not-done" : "undo-not-done";
