@@ -53,11 +53,15 @@ import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
 import type { Release, RunEnd } from "./turns/run-registry";
 import type { Turn } from "./turns/turn";
+import { later } from "./timers";
 
 export type { ResumeOptions, RunOptions } from "./runner/call";
 export type { RunnableGraph } from "./runner/graph-types";
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
 export type { ThreadStatus, WaitingInterrupt } from "./runner/thread-status";
+
+/** How often to look whether a node that a run left behind has finished. */
+const LOOK_AGAIN_MS = 100;
 
 type EventStreamOptions = Parameters<Runnable["streamEvents"]>[2];
 
@@ -344,7 +348,7 @@ export class GraphRunner<G extends RunnableGraph> {
       return async (end) => {
         await release(end);
         await follower.close();
-        written();
+        void this.#refreshedWhenFree(threadId).finally(written);
       };
     } catch (error) {
       written();
@@ -402,7 +406,16 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** The rewind has already happened, even if the file can't be written. */
+  /** A node that ignores the abort of its run may work on. The file says that the thread is running, so it's written again then. */
+  async #refreshedWhenFree(threadId: string): Promise<void> {
+    let isStale = false;
+    // A saver that was closed meanwhile can't say what is so now.
+    const isRunning = (): Promise<boolean> => this.saver.turns.isRunning(threadId).catch(() => (isStale = false));
+    for (; await isRunning(); isStale = true) await new Promise((resolve) => later(resolve, LOOK_AGAIN_MS).unref());
+    if (isStale) await this.#refreshFile(threadId, "after a run");
+  }
+
+  /** What has happened has happened, even if the file can't be written. */
   async #refreshFile(threadId: string, when: string): Promise<void> {
     if (this.#options.checkpointFile === undefined) return;
     try {

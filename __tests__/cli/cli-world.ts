@@ -13,8 +13,14 @@ type Mode = "done" | "fails" | "asks" | "dies" | "ships" | "posts";
 
 const charge = defineEffect("cli-charge", {
   run: (input: { total: number }) => ({ receipt: `r-${input.total}` }),
-  undo: () => {
+  undo: async () => {
+    if (process.env["UNDO_TELLS"] === "1") {
+      process.stderr.write("undoing\n");
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      process.stderr.write("undone\n");
+    }
     if (process.env["UNDO_FAILS"] === "1") throw new Error("the bank is closed");
+    if (process.env["UNDO_DIES"] === "1") process.kill(process.pid, "SIGKILL");
   },
 });
 

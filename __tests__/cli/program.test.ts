@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { builtProgram, told, type Told } from "./built";
@@ -54,4 +55,16 @@ test.each<[args: string[], code: number, says: string]>([
   const { stdout, stderr, code: exit } = await turns(...args);
   expect({ exit, stdout }).toEqual({ exit: code, stdout: "" });
   expect(stderr).toContain(says);
+});
+
+const FULL = "/dev/full";
+(existsSync(FULL) ? test : test.skip)("S10.1 output that can't be written exits with 1 and says so, without a stack", () => {
+  const full = openSync(FULL, "w");
+  const command = [program, "status", "finished", "--db", path];
+  const { status, stderr } = spawnSync(process.execPath, command, { stdio: ["ignore", full, "pipe"], encoding: "utf8" });
+  closeSync(full);
+  expect({ status, stderr }).toEqual({
+    status: 1,
+    stderr: expect.stringMatching(/^turns: The output can't be written: ENOSPC: .*\.\n$/),
+  });
 });

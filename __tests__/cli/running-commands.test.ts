@@ -498,6 +498,77 @@ describe("a rewind that was begun and isn't finished", () => {
     });
   });
 
+  test("S10.1 S3.5 if it was killed in the middle of an undo, status and refusals offer what a person can do", async () => {
+    const place = await world();
+    const rewind = ["rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", ...placed(place)];
+    const killed = await told([process.execPath, program, ...rewind], { env: { UNDO_DIES: "1" } });
+    expect(killed).toMatchObject({ code: null, stdout: "" });
+    const refused = await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes");
+    expect(refused).toMatchObject({ code: 4, stderr: expect.stringMatching(/effects --in-doubt lists it, with the commands /) });
+    expect(refused.stderr).not.toContain("done or not-done");
+    // Nobody can give it up either.
+    expect((await turns(place, "rewind", "finished", "--abandon", "--yes")).code).toBe(4);
+    const status = await turns(place, "status", "finished", "--table");
+    expect(status).toMatchObject({
+      code: 4,
+      stdout: expect.stringContaining('nobody knows whether the undo of effect "cli-charge" ran'),
+    });
+    expect(status.stdout).not.toContain("--abandon");
+    const id = / settle the undo first: turns \S.* effect resolve (\S+) undo-done\n/.exec(status.stdout)?.[1] ?? "";
+    expect((await turns(place, "effect", "resolve", id, "undo-not-done", "--yes")).code).toBe(0);
+    expect((await turns(place, "status", "finished", "--table")).stdout).toContain("Or give the rewind up: ");
+    expect((await turns(place, "rewind", "finished", "--graph", compiledGraphs, "--yes")).code).toBe(0);
+  });
+
+  test("S10.1 S3.5 Ctrl-C ends it behind the undo that is running, and leaves none in doubt", async () => {
+    const place = await world();
+    const rewind = ["rewind", "finished", "--to", "first", "--graph", compiledGraphs, "--yes", ...placed(place)];
+    const child = spawn(process.execPath, [program, ...rewind], { env: { ...process.env, NODE_OPTIONS: "", UNDO_TELLS: "1" } });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+      if (text.includes("undoing")) child.kill("SIGINT");
+    });
+    const [code] = (await once(child, "close")) as [number | null];
+    expect({ code, stderr }).toEqual({
+      code: 130,
+      stderr: expect.stringMatching(/undoing\n.* behind the running undo\. .*\nundone\n$/),
+    });
+    expect(JSON.parse((await turns(place, "effects", "--in-doubt")).stdout)).toMatchObject({ effects: [] });
+    expect(await stateOf(place)).toBe("rewinding");
+    const again = await told([process.execPath, program, ...rewind], { env: { UNDO_TELLS: "1" } });
+    expect(again).toMatchObject({ code: 0, stderr: "" });
+    expect(await stateOf(place)).toBe("finished");
+  });
+
+  test("S10.2 S3.5 Ctrl-C ends the page behind the undo that was started from it, and leaves none in doubt", async () => {
+    const place = await world();
+    const web = ["web", "--write", ...withGraph("graph"), ...placed(place)];
+    const child = spawn(process.execPath, [program, ...web], { env: { ...process.env, NODE_OPTIONS: "", UNDO_TELLS: "1" } });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+      if (text.includes("undoing")) child.kill("SIGINT");
+    });
+    const [link] = (await once(child.stdout.setEncoding("utf8"), "data")) as [string];
+    const { origin } = new URL(link.trim());
+    const { headers } = await fetch(link.trim(), { redirect: "manual" });
+    const cookie = headers.get("set-cookie")?.split(";")[0] ?? "";
+    // The page is gone before it has the answer.
+    fetch(`${origin}/api/threads/finished/rewind`, {
+      method: "POST",
+      headers: { cookie, origin, "content-type": "application/json" },
+      body: JSON.stringify({ confirm: "finished", toTask: "first" }),
+    }).catch(() => undefined);
+    const [code] = (await once(child, "close")) as [number | null];
+    expect({ code, stderr }).toEqual({
+      code: 130,
+      stderr: expect.stringMatching(/undoing\n.* behind what is running.*\nundone\n$/s),
+    });
+    expect(JSON.parse((await turns(place, "effects", "--in-doubt")).stdout)).toMatchObject({ effects: [] });
+    expect(await stateOf(place)).toBe("finished");
+  });
+
   test("S10.1 of a rewind to a place within a task, the plan tells what finishing it removes", async () => {
     const place = await world();
     const saver = openSaver(place);

@@ -438,6 +438,34 @@ describe("importing again", () => {
     expect([await tuples(saver as any, "waiting"), await tuples(saver as any, "exit")]).toEqual(before);
   });
 
+  test("I3.6 what a rewind removed from an imported thread doesn't return with the next import", async () => {
+    const path = tempFile("official.db");
+    const source = official(path);
+    for (const id of ["rewound", "taken back"]) {
+      await worldGraph(source).invoke(say("one"), thread(id));
+      await worldGraph(source).invoke(say("two"), thread(id));
+    }
+    const saver = target();
+    await importOfficial(saver, path);
+    const whole = await tuples(saver, "taken back");
+    const rewind = async (threadId: string): Promise<string> => {
+      const [first] = await saver.turns.tasks(threadId);
+      return (await saver.rewind({ threadId, toTask: first!.taskId })).rewindId!;
+    };
+    await rewind("rewound");
+    await saver.rewinds.takeBack(await rewind("taken back"));
+    const before = await tuples(saver, "rewound");
+    const error = await refusal(importOfficial(saver, path, { threads: ["rewound"] }));
+    expect(error).toMatchObject({ code: "THREAD_EXISTS", data: { threadId: "rewound" } });
+    const report = await importOfficial(saver, path, { existing: "skip" });
+    expect(report.threads.map(({ threadId, outcome }) => [threadId, outcome])).toEqual([
+      ["rewound", "skipped"],
+      ["taken back", "present"],
+    ]);
+    expect(await tuples(saver as any, "rewound")).toEqual(before);
+    expect(await tuples(saver as any, "taken back")).toEqual(whole);
+  });
+
   laneTest(
     "I3.6 killed before and behind any save, the import is finished by the next one, without duplicates",
     async () => {

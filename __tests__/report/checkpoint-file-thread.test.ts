@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { dirname, join } from "node:path";
 import { defineEffect, effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { CheckpointFile, type ProgressFollower } from "langgraph-checkpoint-turns/checkpoint-file";
+import fc from "fast-check";
 import { renderProgress } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
@@ -489,6 +490,67 @@ describe("S5.6 follow", () => {
     await follower.flush();
     await follower.close();
   });
+});
+
+/** Nodes side by side. One fails as soon as all have begun; the others work on, or heed the abort. */
+function sideBySide(saver: TurnSaver, failing: number, others: readonly { heeds: boolean }[]) {
+  const builder = new StateGraph(State) as unknown as StateGraph<typeof State, typeof State.State, typeof State.Update, string>;
+  let finish = (): void => undefined;
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  let begun = 0;
+  let all = (): void => undefined;
+  const allBegun = new Promise<void>((resolve) => (all = resolve));
+  const names = Array.from({ length: others.length + 1 }, (_, at) => `n${at}`);
+  const heeding = others.map(({ heeds }) => heeds);
+  heeding.splice(failing, 0, false);
+  names.forEach((name, at) => {
+    builder.addNode(name, async (_, { signal }: { signal?: AbortSignal }) => {
+      begun += 1;
+      if (begun === names.length) all();
+      await allBegun;
+      if (at === failing) throw new RangeError("no paper");
+      await (heeding[at] === true
+        ? new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason as Error)))
+        : finished);
+      return { log: [name] };
+    });
+    builder.addEdge(START, name);
+  });
+  return { graph: builder.compile({ checkpointer: saver }), finish };
+}
+
+test("S5.6 a failed task names the node that failed, not the nodes beside it that were aborted", async () => {
+  const others = fc.array(fc.record({ heeds: fc.boolean() }), { minLength: 1, maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(others, fc.nat(4), async (beside, at) => {
+      const failing = at % (beside.length + 1);
+      const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+      const { graph, finish } = sideBySide(saver, failing, beside);
+      await expect(new GraphRunner(graph).invoke({}, { threadId: "t" })).rejects.toThrow("no paper");
+      finish();
+      const { phases, resume } = await CheckpointFile.fromThread(saver, "t");
+      expect(phases.map(({ notes }) => notes)).toEqual([`**Failed:** node "n${failing}", RangeError: no paper`]);
+      if (resume.canResume) expect(resume.nextStep).toBe(`repair n${failing}, then resume`);
+      saver.close();
+    }),
+    { numRuns: 12 },
+  );
+});
+
+test("S5.6 the runner's file says that the thread is free, once a node that the failed run left behind has finished", async () => {
+  const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+  const path = tempFile();
+  const { graph, finish } = sideBySide(saver, 1, [{ heeds: false }]);
+  await expect(new GraphRunner(graph, { checkpointFile: path }).invoke({}, { threadId: "t" })).rejects.toThrow("no paper");
+  const file = new CheckpointFile(path);
+  expect((await file.read())?.resume.reason).toBe("a process is running the thread");
+  finish();
+  const isFree = async (): Promise<boolean | undefined> => (await file.read())?.resume.canResume;
+  for (const until = Date.now() + 10_000; !(await isFree()) && Date.now() < until;)
+    await new Promise((then) => setTimeout(then, 20));
+  expect(await file.read()).toMatchObject(await CheckpointFile.fromThread(saver, "t"));
+  expect(await isFree()).toBe(true);
+  expect(await saver.drain()).toEqual({ done: true, running: [] });
 });
 
 test("S5.6 a relative path stays where it was, if the program changes its working directory", async () => {

@@ -1,4 +1,5 @@
 import { inspect } from "node:util";
+import fc from "fast-check";
 import type { RewindReport, UndoCall } from "langgraph-checkpoint-turns";
 import { setFailpointHandler } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread, told } from "../support/eff-world";
@@ -536,6 +537,28 @@ describe("S3.5 an undo that fails", () => {
     const error = await refusal(saver.rewind(TO_A, undosNamed({ back: { run: undoing(ledger), probe } })));
     expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", cause: new Error("nobody answers") });
     expect(undone(ledger)).toEqual([]);
+  });
+
+  test("S3.5 a probe that answers neither true nor false leaves the undo in doubt, and calls nothing", async () => {
+    const { saver, task, ledger } = world();
+    await task("a");
+    await task("b", "one");
+    const run = (call: UndoCall) => {
+      undoing(ledger)(call);
+      throw new Error("the answer got lost");
+    };
+    await refusal(saver.rewind(TO_A, undosNamed({ back: run })));
+    const unclear = fc.anything().filter((answer) => typeof answer !== "boolean");
+    await fc.assert(
+      fc.asyncProperty(unclear, async (answer) => {
+        const back = { run: undoing(ledger), probe: async () => answer as boolean };
+        expect(await refusal(saver.rewind(TO_A, undosNamed({ back })))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+        expect(undone(ledger)).toEqual(["one"]);
+      }),
+      { numRuns: 20 },
+    );
+    await saver.rewind(TO_A, undosNamed({ back: { run: undoing(ledger), probe: () => true } }));
+    expect(undone(ledger)).toEqual(["one"]);
   });
 
   test("S3.5 that may have run is not called again, and refuses every rewind until a person says it", async () => {

@@ -52,7 +52,7 @@ const REMEDIES: Partial<Record<TurnsErrorCode, string>> = {
   ENCRYPTED: "Set TURNS_KEY, or give --key-file FILE.",
   UNKNOWN_KEY:
     "If you gave that key, name it with TURNS_KEY_ID. Else give all keys: --key-file FILE with { keys, current } as JSON.",
-  EFFECT_IN_DOUBT: "turns effects --in-doubt lists it. turns effect resolve EFFECT OUTCOME settles it, as done or not-done.",
+  EFFECT_IN_DOUBT: "turns effects --in-doubt lists it, with the commands that settle it.",
   EFFECT_UNCOMPENSATED: "give the module of the undos with --graph, or add --allow-uncompensated.",
   REWIND_UNFINISHED: "turns rewind THREAD --graph MODULE finishes it, and turns rewind THREAD --abandon gives it up.",
   UNDO_FAILED: "turns rewind THREAD --graph MODULE continues it, and turns rewind THREAD --abandon gives it up.",

@@ -12,8 +12,9 @@ setFlagsFromString("--semi-space-growth-factor=2");
 // A reader that has seen enough (`| head`) closes the pipe. That's no error.
 for (const stream of [process.stdout, process.stderr])
   stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    process.exit(0);
+    const isClosed = error.code === "EPIPE";
+    if (!isClosed) process.stderr.write(`turns: The output can't be written: ${error.message}.\n`);
+    process.exit(isClosed ? 0 : 1);
   });
 
 void run(process.argv.slice(2)).then((code) => {

@@ -174,7 +174,9 @@ async function survey(job: ThreadImport): Promise<Survey> {
   let present = 0;
   let gap = false;
   let differs = false;
-  let wentOn = false;
+  // What a rewind removed looks as if an interrupted import had not come so far. It must not return.
+  let wentOn =
+    exists && (await saver.rewinds.list(targetId)).some((one) => one.status === "done" && one.takenBackAt === undefined);
   let lacksWrites = false;
   for await (const wanted of eachTuple(job, skipped)) {
     checkpoints += 1;

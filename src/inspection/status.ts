@@ -153,20 +153,23 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
       return verdict("no", "it has no checkpoint");
     case "finished":
       return verdict("no", "nothing is left to do");
-    case "rewinding":
+    case "rewinding": {
+      const undos = inDoubt.filter(({ doubt }) => doubt === "undo");
+      const what = undos.length === 0 ? ": finish or abandon it" : `, and ${undoInDoubt(undos)}`;
       return verdict(
         "person",
         rewind === null || rewind.rescued === null
-          ? `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished: finish or abandon it`
+          ? `a rewind to task ${JSON.stringify(rewind?.toTask)} was begun and isn't finished${what}`
           : `${rescuedText(rewind.rescued)}: somebody has to accept that`,
       );
+    }
     case "in-doubt": {
       const byHand = inDoubt.filter(needsPerson);
       if (byHand.length > 0)
         return verdict(
           "person",
           byHand.every(({ doubt }) => doubt === "undo")
-            ? `nobody knows whether the undo of effect ${namesOf(byHand)} ran: settle it`
+            ? `${undoInDoubt(byHand)}: settle it`
             : `nobody knows whether effect ${namesOf(byHand)} happened, and it has no probe: settle it`,
         );
       const unknown = inDoubt.filter(({ settler }) => settler === "maybe-probe");
@@ -201,6 +204,10 @@ function verdictOf(standing: Standing, completed: readonly NodeDone[], moving: M
 
 /** What a salvage left out. */
 export const rescuedText = (lost: string): string => `it was rescued from a damaged file, where ${lost}`;
+
+function undoInDoubt(effects: readonly EffectInDoubt[]): string {
+  return `nobody knows whether the undo of effect ${namesOf(effects)} ran`;
+}
 
 function namesOf(effects: readonly EffectInDoubt[]): string {
   return [...new Set(effects.map(({ name }) => JSON.stringify(name)))].join(", ");

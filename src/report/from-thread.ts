@@ -305,7 +305,10 @@ function courseOf(turns: readonly Turn[]): Course | undefined {
   if (last === undefined) return undefined;
   const newest = new Map<string, Turn>();
   for (const turn of atTop) {
-    if (turn.checkpointId === last.checkpointId && turn.step === last.step) newest.set(turn.nodeTaskId, turn);
+    if (turn.checkpointId !== last.checkpointId || turn.step !== last.step) continue;
+    // In the order of the newest turns: the first failure is the cause, and aborted the nodes beside it.
+    newest.delete(turn.nodeTaskId);
+    newest.set(turn.nodeTaskId, turn);
   }
   const states = [...newest.values()];
   return {

@@ -68,7 +68,10 @@ async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promis
     return false;
   }
   try {
-    return (await undo.probe(call)) === true;
+    const answer: unknown = await undo.probe(call);
+    // A probe that answers with what it found, and not with whether it's undone, would have it undone twice.
+    if (typeof answer !== "boolean") throw new Error("the probe answered neither true nor false");
+    return answer;
   } catch (error) {
     throw undoInDoubt(row, error ?? new Error("the probe threw nothing"));
   }

@@ -231,9 +231,11 @@ const REWIND = command<RewindOptions>({
               message: rewindRefusal(plan.refusedCode, threadId, plan.effects) ?? plan.refused ?? "",
             }),
       act: async () => {
-        const report = await (to === undefined
-          ? finished(rewinder, { threadId, allowUncompensated })
-          : rewinder.rewind({ threadId, toTask, allowUncompensated, archive }));
+        const report = await stoppable(saver, () =>
+          to === undefined
+            ? finished(rewinder, { threadId, allowUncompensated })
+            : rewinder.rewind({ threadId, toTask, allowUncompensated, archive }),
+        );
         const { rewindId, removed, tasks, archived, effects } = report;
         const undone = effects.undone.length + effects.undoneBefore.length;
         const back =
@@ -253,6 +255,17 @@ const REWIND = command<RewindOptions>({
     });
   },
 });
+
+/** Ctrl-C ends a rewind behind the undo that is running: if that were cut off, it would be in doubt. */
+async function stoppable(saver: BaseTurnSaver, rewind: () => Promise<RewindReport>): Promise<RewindReport> {
+  return interruptible(async (signal) => {
+    // Told when it's saved, before the next one begins.
+    saver.events.on("effect", ({ what }) => {
+      if (signal.aborted && what === "undone") process.exit(INTERRUPTED);
+    });
+    return rewind();
+  }, "stopping behind the running undo");
+}
 
 /** A named export is a graph whose runner has undos of its own. A module alone defines effects with theirs. */
 async function rewinderOf(saver: BaseTurnSaver, graph: string | undefined): Promise<Finisher> {

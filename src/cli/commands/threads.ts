@@ -201,6 +201,10 @@ function answering([first]: readonly OpenQuestion[]): string {
 /** What else than the command of the answer is possible. */
 function otherWays({ threadId, resume, inDoubt, rewind }: ThreadReport): string[] {
   const doubt = inDoubt.find(needsPerson);
+  const undo = inDoubt.find((one) => one.doubt === "undo");
+  // Until then nobody can give the rewind up.
+  if (rewind !== null && undo !== undefined)
+    return [`Without a probe, settle the undo first: ${toCopy(turns("effect resolve", [undo.id, "undo-done"]))}`];
   if (rewind !== null) return [`Or give the rewind up: ${toCopy(turns("rewind", [threadId], "--abandon", "--yes"))}`];
   if (doubt === undefined || resume.can !== "person") return [];
   const other = outcomeOf(doubt) === "done" ? "not-done" : "undo-not-done";

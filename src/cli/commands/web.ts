@@ -43,12 +43,17 @@ export const WEB = command<WebOptions>({
       version: typeof TURNS_VERSION === "string" ? TURNS_VERSION : "unknown",
       report: (what, error) => process.stderr.write(`turns: ${safe(`${what}: ${messageOf(error)}`)}\n`),
     });
+    const own = loaded?.runner.saver ?? saver;
     try {
-      await interruptible((signal) => shown(viewer, { write, open }, signal));
+      await interruptible(async (signal) => {
+        await shown(viewer, { write, open }, signal);
+        await viewer.close();
+        // An effect or an undo that was started from the page would be in doubt if it were cut off.
+        await own.drain();
+      }, "stopping behind what is running");
     } finally {
       await viewer.close();
-      const own = loaded?.runner.saver;
-      if (own !== undefined && own !== saver) await (own.close() as unknown);
+      if (own !== saver) await (own.close() as unknown);
     }
     return { data: {}, text: () => "", isWritten: true, exit: INTERRUPTED };
   },
