@@ -513,7 +513,9 @@ describe("a rewind that was begun and isn't finished", () => {
       code: 4,
       stdout: expect.stringContaining('nobody knows whether the undo of effect "cli-charge" ran'),
     });
-    expect(status.stdout).not.toContain("--abandon");
+    const { stdout: doctor } = await turns(place, "doctor");
+    expect(doctor).toContain("begun and isn't finished");
+    expect(status.stdout + doctor).not.toContain("--abandon");
     const id = / settle the undo first: turns \S.* effect resolve (\S+) undo-done\n/.exec(status.stdout)?.[1] ?? "";
     expect((await turns(place, "effect", "resolve", id, "undo-not-done", "--yes")).code).toBe(0);
     expect((await turns(place, "status", "finished", "--table")).stdout).toContain("Or give the rewind up: ");

@@ -96,6 +96,7 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
         "turns status THREAD says what they were doing, and whether you can resume.",
       );
   }
+  const unsettled = await effectsInDoubt(saver);
   for (const { id, threadId, toTask, reason } of (await store.inspect.unfinishedRewinds()).map((row) => ({
     ...row,
     toTask: row.targetTaskId,
@@ -110,10 +111,12 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
       );
       continue;
     }
+    // Nobody can give it up while it's unknown whether an undo ran.
+    const isKnown = unsettled.every((effect) => effect.threadId !== threadId || effect.doubt !== "undo");
     find(
       "problem",
       `Rewind ${id} of thread ${threadId} to task ${toTask} was begun and isn't finished.`,
-      `${turns("rewind", [threadId], ["--graph", NO_GRAPH])} finishes it, and ${turns("rewind", [threadId], "--abandon")} gives it up.`,
+      `${turns("rewind", [threadId], ["--graph", NO_GRAPH])} finishes it${isKnown ? `, and ${turns("rewind", [threadId], "--abandon")} gives it up` : ""}.`,
     );
   }
   const threads = paged(
@@ -129,7 +132,6 @@ export async function checkup(saver: BaseTurnSaver): Promise<Checkup> {
       `If nobody is doing it, finish the move: ${moving.command}`,
     );
   }
-  const unsettled = await effectsInDoubt(saver);
   const [failed, doubts] = [unsettled.filter(hasFailedUndo), unsettled.filter((effect) => !hasFailedUndo(effect))];
   const onThreads = (effects: readonly { threadId: string }[]): string => named(once(effects.map(({ threadId }) => threadId)));
   if (failed.length > 0)

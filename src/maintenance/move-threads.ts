@@ -286,6 +286,6 @@ const sameDatabase = (): TurnsError =>
 const plaintext = (to: Internals): TurnsError =>
   new TurnsError("ENCRYPTED", {
     problem: `The source is encrypted and ${to.store.name} isn't, so everything would be stored in plain text there.`,
-    remedy: "Nothing was moved. Open the target with the option `encryption`, or pass allowPlaintext: true.",
+    remedy: "Nothing was written. Open the target with the option `encryption`, or pass allowPlaintext: true.",
     data: { option: "allowPlaintext" },
   });
