@@ -45,6 +45,13 @@ export interface Attempt extends NodeTaskInfo {
   isPlaced: boolean;
   /** The attempt of the outer node task, for a node inside another node. */
   within: Attempt | undefined;
+  /** Whether a later attempt has begun, which continues what this one has saved. */
+  isReplaced?: true;
+}
+
+/** Whether an attempt was replaced, or one around it. */
+export function isInReplaced(attempt: Attempt | undefined): boolean {
+  return attempt !== undefined && (attempt.isReplaced === true || isInReplaced(attempt.within));
 }
 
 export interface OuterRun {

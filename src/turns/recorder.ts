@@ -9,7 +9,15 @@ import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
 import { CalledGraphs } from "./called-graphs";
 import { around, Draining, OpenWork } from "./draining";
-import { type Attempt, type Elsewhere, type GraphRun, handledTaskOf, type NodeTaskInfo, type OuterRun } from "./node-task";
+import {
+  type Attempt,
+  type Elsewhere,
+  type GraphRun,
+  handledTaskOf,
+  isInReplaced,
+  type NodeTaskInfo,
+  type OuterRun,
+} from "./node-task";
 import { ModelRuns } from "./tokens";
 import type { TurnLog } from "./turn-log";
 
@@ -60,6 +68,9 @@ export class TurnRecorder {
   readonly #doubts = new Map<string, Doubt>();
   /** Node tasks in which an effect was called, with their outermost run, while that continues. */
   readonly #withEffects = new Map<string, string>();
+
+  /** The newest attempt of each node task that is running or has failed, while its outermost run continues. */
+  readonly #newest = new Map<string, Attempt>();
 
   readonly #draining: Draining;
   /** Nodes inside which a node was refused because the saver drains: no matter what they return, it is no result. */
@@ -133,6 +144,9 @@ export class TurnRecorder {
         };
         known.attempt = attempt;
         this.#attempts.set(runId, attempt);
+        const earlier = this.#newest.get(attempt.nodeTaskId);
+        if (earlier !== undefined) earlier.isReplaced = true;
+        this.#newest.set(attempt.nodeTaskId, attempt);
         this.#refuseHandler(handledTaskOf(task));
         if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
         await this.#start(attempt, inputs, run, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
@@ -155,7 +169,7 @@ export class TurnRecorder {
     try {
       await this.#log.nodeStarts(attempt, input, kind);
     } catch (error) {
-      this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
+      if (!isInReplaced(attempt)) this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
       throw error;
     }
   }
@@ -217,11 +231,14 @@ export class TurnRecorder {
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) {
+      if (status !== "error" && this.#newest.get(attempt.nodeTaskId) === attempt) this.#newest.delete(attempt.nodeTaskId);
       if (outermost !== undefined) this.#draining.release(outermost, () => this.#running());
       return this.#nodeEnds(attempt, status, outcome);
     }
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
     for (const [nodeTaskId, outerRunId] of this.#withEffects) if (outerRunId === runId) this.#withEffects.delete(nodeTaskId);
+    if (over.length > 0)
+      for (const [nodeTaskId, { run }] of this.#newest) if (run.runId === runId) this.#newest.delete(nodeTaskId);
     // LangGraph doesn't report the end of a nested graph that it aborts.
     for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
   }
@@ -298,6 +315,11 @@ export class TurnRecorder {
   /** Whether an effect was called in a node task, at any depth, since its outermost run began. */
   hasEffects(nodeTaskId: string): boolean {
     return this.#withEffects.has(nodeTaskId);
+  }
+
+  /** Whether a graph runs on in an attempt whose node has been tried again. The new attempt continues the graph without it. */
+  isReplaced(runId: string | undefined): boolean {
+    return isInReplaced(this.#lineage.get(runId)?.attempt);
   }
 
   /** The lease of the outermost run around a run. */

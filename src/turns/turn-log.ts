@@ -19,7 +19,7 @@ import type {
   TurnType,
 } from "../store/store";
 import { type SeenCheckpoints, tells, type UnsavedResults } from "./handed-in";
-import type { Attempt, Elsewhere } from "./node-task";
+import { type Attempt, isInReplaced, type Elsewhere } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
@@ -198,8 +198,17 @@ export class TurnLog {
     if (this.#parts.options.onTurnError !== "continue" || isElsewhere) throw error;
   }
 
-  /** @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist */
-  #refuseAfterFailure({ threadId, nodeNs, run }: Attempt): void {
+  /**
+   * @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist. Also if the node
+   *   around it is being tried again, which runs it too; nobody waits for that error
+   */
+  #refuseAfterFailure({ threadId, name, nodeNs, run, within }: Attempt): void {
+    if (isInReplaced(within)) {
+      const error = new Error(`Node ${JSON.stringify(name)} didn't start: the node around it is being tried again.`);
+      // LangGraph retries no such error.
+      error.name = "AbortError";
+      throw error;
+    }
     const failure = this.#parts.failures.take(threadId, namespaceAbove(nodeNs), run);
     if (failure !== undefined) throw failure as Error;
   }
