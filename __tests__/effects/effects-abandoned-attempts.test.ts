@@ -122,6 +122,49 @@ withTimeouts("S2.9 a graph whose node ran into its timeout does none of its effe
   expect(log).toEqual([...done, "answer to go on?"]);
 });
 
+test("S2.9 what a failed run has left behind saves nothing beside the next run of its thread", async () => {
+  const { done, send } = world();
+  let run = 0;
+  let go = (): void => undefined;
+  const gate = new Promise<void>((resolve) => (go = resolve));
+  const inner = new StateGraph(State)
+    .addNode("i", async () => {
+      await send({ what: "i" });
+      if (run === 1) await gate;
+      return { log: ["i"] };
+    })
+    .addNode("j", async () => {
+      await send({ what: "j" });
+      return { log: ["j"] };
+    })
+    .addEdge(START, "i")
+    .addEdge("i", "j")
+    .compile();
+  const saver = openSaver(":memory:", { logger: quiet });
+  const graph = new StateGraph(State)
+    .addNode("n", async (_, config) => {
+      run += 1;
+      const fails = async (): Promise<void> => {
+        while (!done.includes("i")) await sleep(1);
+        if (run === 1) throw new Error("503");
+      };
+      const [{ log }] = await Promise.all([inner.invoke({ log: [] }, config), fails()]);
+      // The first run's `i` ends behind this run's `j`.
+      go();
+      await sleep(30);
+      return { log: [...log, interrupt("go on?")] };
+    })
+    .addEdge(START, "n")
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  const config = { configurable: { thread_id: "t" } };
+  await expect(graph.invoke({ log: [] }, config)).rejects.toThrow("503");
+  await graph.invoke(null, config);
+  const { log } = await graph.invoke(new Command({ resume: "yes" }), config);
+  expect({ log, done }).toEqual({ log: ["i", "j", "yes"], done: ["i", "j"] });
+  await (saver.close() as unknown);
+});
+
 /** A node calls these one after another. Its first attempt that comes to call `stops` fails there, and continues beside the next one. */
 interface Plan {
   calls: ("task" | "graph" | "question")[];

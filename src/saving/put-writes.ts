@@ -79,7 +79,7 @@ export class WritesSaves {
     };
     refuseNoWrites(given);
     const { recorder, seen, early, progress, serde } = this.#parts;
-    if (recorder.wasStopped(nodeTaskId) || recorder.isReplaced(runAround(config.callbacks))) return;
+    if (recorder.wasStopped(nodeTaskId) || recorder.isReplaced(runAround(config.callbacks), threadId)) return;
     const isRun = isRecorded(config.callbacks, recorder);
     const all = this.#updates.joined(config, at.checkpointId, at, given);
     const writes = recorder.endedInDoubt(nodeTaskId) ? withoutHandler(all) : all;

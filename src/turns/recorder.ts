@@ -69,9 +69,6 @@ export class TurnRecorder {
   /** Node tasks in which an effect was called, with their outermost run, while that continues. */
   readonly #withEffects = new Map<string, string>();
 
-  /** The newest attempt of each node task that is running or has failed, while its outermost run continues. */
-  readonly #newest = new Map<string, Attempt>();
-
   readonly #draining: Draining;
   /** Nodes inside which a node was refused because the saver drains: no matter what they return, it is no result. */
   readonly #stoppedWithin = new WeakMap<Attempt, Error>();
@@ -98,7 +95,7 @@ export class TurnRecorder {
     const known =
       this.#lineage.enter(runId, parentRunId) ??
       this.#lineage.begin(runId, parentRunId, {
-        ...{ runId, toldThreadId: threadId, sawDeletion: undefined, lease: undefined, graph, elsewhere },
+        ...{ runId, toldThreadId: threadId, sawDeletion: undefined, lease: undefined, graph, elsewhere, attempts: new Map() },
         isLate: this.#lineage.isLeftBehind(parentRunId),
       });
     const { outermost: run, attempt: within } = known;
@@ -144,9 +141,9 @@ export class TurnRecorder {
         };
         known.attempt = attempt;
         this.#attempts.set(runId, attempt);
-        const earlier = this.#newest.get(attempt.nodeTaskId);
+        const earlier = run.attempts.get(attempt.nodeTaskId);
         if (earlier !== undefined) earlier.isReplaced = true;
-        this.#newest.set(attempt.nodeTaskId, attempt);
+        run.attempts.set(attempt.nodeTaskId, attempt);
         this.#refuseHandler(handledTaskOf(task));
         if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
         await this.#start(attempt, inputs, run, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
@@ -231,14 +228,12 @@ export class TurnRecorder {
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) {
-      if (status !== "error" && this.#newest.get(attempt.nodeTaskId) === attempt) this.#newest.delete(attempt.nodeTaskId);
+      if (status !== "error") attempt.run.attempts.delete(attempt.nodeTaskId);
       if (outermost !== undefined) this.#draining.release(outermost, () => this.#running());
       return this.#nodeEnds(attempt, status, outcome);
     }
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
     for (const [nodeTaskId, outerRunId] of this.#withEffects) if (outerRunId === runId) this.#withEffects.delete(nodeTaskId);
-    if (over.length > 0)
-      for (const [nodeTaskId, { run }] of this.#newest) if (run.runId === runId) this.#newest.delete(nodeTaskId);
     // LangGraph doesn't report the end of a nested graph that it aborts.
     for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
   }
@@ -317,9 +312,9 @@ export class TurnRecorder {
     return this.#withEffects.has(nodeTaskId);
   }
 
-  /** Whether a graph runs on in an attempt whose node has been tried again. The new attempt continues the graph without it. */
-  isReplaced(runId: string | undefined): boolean {
-    return isInReplaced(this.#lineage.get(runId)?.attempt);
+  /** Whether a graph runs on although a new attempt, or a new run, continues it. */
+  isReplaced(runId: string | undefined, threadId: string): boolean {
+    return isInReplaced(this.#lineage.get(runId)?.attempt, threadId) || this.#lineage.isReplaced(runId, threadId);
   }
 
   /** The lease of the outermost run around a run. */
@@ -362,7 +357,7 @@ class Lineage {
   readonly #runs = new Map<string, KnownRun>();
   readonly #inner = new Map<OuterRun, Set<string>>();
   /** Branches that LangGraph aborted and that were still running when their outermost run was over, oldest first. */
-  readonly #leftBehind = new Set<string>();
+  readonly #leftBehind = new Map<string, { threadId: string; isReplaced: boolean }>();
 
   has(runId: string): boolean {
     return this.#runs.has(runId);
@@ -376,7 +371,15 @@ class Lineage {
     return runId !== undefined && this.#leftBehind.has(runId);
   }
 
+  /** Whether a branch that was left behind runs on beside a new run of its thread, or was replaced before. */
+  isReplaced(runId: string | undefined, threadId: string): boolean {
+    const left = this.#leftBehind.get(runId ?? "");
+    return left?.threadId === threadId && left.isReplaced;
+  }
+
   begin(runId: string, parentRunId: string | undefined, outermost: OuterRun): KnownRun {
+    const { isLate, toldThreadId } = outermost;
+    for (const left of this.#leftBehind.values()) if (!isLate && left.threadId === toldThreadId) left.isReplaced = true;
     const known = { outermost, parentRunId, attempt: undefined, graph: undefined, bringsUpdate: false };
     this.#runs.set(runId, known);
     this.#inner.set(outermost, new Set());
@@ -410,12 +413,13 @@ class Lineage {
       return left.graph === undefined ? [] : [left.graph];
     }
     const over = [...inner.map((id) => this.#runs.get(id)), left].flatMap((known) => known?.graph ?? []);
+    const threadId = outermost.toldThreadId;
     for (const id of inner) {
+      this.#leftBehind.set(id, { threadId, isReplaced: isInReplaced(this.#runs.get(id)?.attempt) });
       this.#runs.delete(id);
-      this.#leftBehind.add(id);
     }
     this.#inner.delete(outermost);
-    for (const oldest of this.#leftBehind) {
+    for (const oldest of this.#leftBehind.keys()) {
       if (this.#leftBehind.size <= LEFT_BEHIND_MAX) break;
       this.#leftBehind.delete(oldest);
     }

@@ -75,8 +75,7 @@ export class TurnLog {
     this.#parts.options.logger.warn(
       { threadId, node, nodeTaskId },
       `node ${JSON.stringify(node)} is tried again and calls a graph with another input than before. The graph resumes where it failed, with its ` +
-        "first input, so that none of its nodes is repeated. To begin it from scratch with the new input, catch the error in the node and call it " +
-        "there again, or compile it with checkpointer: false.",
+        "first input, so that none of its nodes is repeated. To begin it from scratch, catch the error in the node and call it there again.",
     );
   }
 
@@ -202,13 +201,10 @@ export class TurnLog {
    * @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist. Also if the node
    *   around it is being tried again, which runs it too; nobody waits for that error
    */
-  #refuseAfterFailure({ threadId, name, nodeNs, run, within }: Attempt): void {
-    if (isInReplaced(within)) {
-      const error = new Error(`Node ${JSON.stringify(name)} didn't start: the node around it is being tried again.`);
-      // LangGraph retries no such error.
-      error.name = "AbortError";
-      throw error;
-    }
+  #refuseAfterFailure({ threadId, nodeNs, run, within }: Attempt): void {
+    // LangGraph retries no error of this name.
+    if (isInReplaced(within, threadId))
+      throw Object.assign(new Error("The node around it is being tried again."), { name: "AbortError" });
     const failure = this.#parts.failures.take(threadId, namespaceAbove(nodeNs), run);
     if (failure !== undefined) throw failure as Error;
   }
