@@ -157,8 +157,8 @@ export async function beginVisit(
 
 /** LangGraph hands answers down to the graphs inside a run here, by the ids of their questions. */
 const ANSWERS = "__pregel_resume_map";
-/** How many answers each node task had when a graph first read them in the run that got these answers, by the task's id. */
-const counted = new WeakMap<object, Map<string, number>>();
+/** How many answers each node task had when a graph first read them in the run that got these answers, and what it asked, by its id. */
+const counted = new WeakMap<object, Map<string, { count: number; asked: unknown[] }>>();
 /** The answers of the run, for those without some of them. */
 const wholes = new WeakMap<object, object>();
 
@@ -173,15 +173,19 @@ export function leaveOutUsedAnswers({ configurable }: RunnableConfig, { pendingW
   const answers: unknown = configurable?.[ANSWERS];
   if (configurable === undefined || typeof answers !== "object" || answers === null) return;
   const whole = wholes.get(answers) ?? answers;
-  const before = counted.get(whole) ?? new Map<string, number>();
+  const before = counted.get(whole) ?? new Map<string, { count: number; asked: unknown[] }>();
   counted.set(whole, before);
   const used = new Set<string>();
   for (const nodeTaskId of new Set(pendingWrites.map(([id]) => id))) {
-    const of = (channel: string): unknown[] =>
-      pendingWrites.flatMap(([id, name, value]) => (id === nodeTaskId && name === channel ? [value].flat(2) : []));
-    const count = of(RESUME).length;
-    if (count <= (before.get(nodeTaskId) ?? count)) before.set(nodeTaskId, count);
-    else for (const question of of(INTERRUPT)) used.add(String((question as { id?: unknown } | null)?.id));
+    const of = (channel: string, depth: number): unknown[] =>
+      pendingWrites.flatMap(([id, name, value]) => (id === nodeTaskId && name === channel ? [value].flat(depth) : []));
+    // An answer may itself be a list.
+    const count = of(RESUME, 1).length;
+    const first = before.get(nodeTaskId);
+    // Since then it may have asked its next question.
+    if (first !== undefined && count > first.count)
+      for (const question of first.asked) used.add(String((question as { id?: unknown } | null)?.id));
+    else before.set(nodeTaskId, { count, asked: of(INTERRUPT, 2) });
   }
   if (used.size === 0) return;
   const left = Object.fromEntries(Object.entries(answers).filter(([id]) => !used.has(id)));
