@@ -201,7 +201,7 @@ const arbBeside: fc.Arbitrary<Beside> = fc.record({
   how: fc.constantFrom("a node", "called"),
 });
 
-test("S4.1 property: whatever fails beside it in a retried graph, each question gets its own answer", async () => {
+test("S4.1 property: no matter which nodes of a retried graph fail, each question gets its own answer", async () => {
   await fc.assert(
     fc.asyncProperty(arbBeside, async ({ asks, fails, how }) => {
       const left = [...fails];
