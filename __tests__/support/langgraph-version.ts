@@ -60,3 +60,6 @@ function isAtLeast(version: string, wanted: string): boolean {
 
 /** Whether `interrupt()` takes a `responseSchema`, and refuses answers that don't match it. */
 export const refusesAnswers = isNewer;
+
+/** Whether a node can have a `timeout`. */
+export const hasNodeTimeouts = isNewer;

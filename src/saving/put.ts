@@ -8,6 +8,7 @@ import {
   type CheckpointAddress,
   claimOfCheckpoint,
   refuseMalformed,
+  runAround,
   type RunNames,
   type RunStarts,
   timeOfSave,
@@ -71,6 +72,8 @@ export class CheckpointSaves {
     refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put"), parentId };
     const { recorder, progress, serde } = this.#parts;
+    const saved = { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
+    if (recorder.isReplaced(runAround(config.callbacks), threadId)) return saved;
     const isRun = isRecorded(config.callbacks, recorder);
     const over = progress.checkpointComes(config, at, checkpoint, metadata, isRun);
     // The caller may change its objects as soon as it has the promise.
@@ -85,15 +88,14 @@ export class CheckpointSaves {
         serde === undefined
           ? this.#commit(config, isRun, at, kept, metadata, { values: kept.channel_values, metadata: described })
           : this.#commitSerialized(serde, config, isRun, at, kept, described);
-      const saved = saving instanceof Promise ? await saving : saving;
-      progress.checkpointSaved(at, said, saved, isEnd);
+      progress.checkpointSaved(at, said, saving instanceof Promise ? await saving : saving, isEnd);
       over?.();
     } catch (error) {
       const told = progress.failed(config, at, error);
       over?.();
       await told;
     }
-    return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
+    return saved;
   }
 
   /** {@link #commit} when the user's serde has encoded the values, after every save that was handed in before. */

@@ -73,18 +73,18 @@ class WithoutUndefinedCheckpointId extends Runnable {
   }
 
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
-    countFromStart(config);
+    const own = inAttempt(config);
     const ended = countersOf(config).map((began) => began());
     try {
-      return await this.#inner.invoke(
-        input,
-        withTasksRepaired(isTimeTravel(config) ? config : withoutUndefinedCheckpointId(config)),
-      );
+      return await this.#inner.invoke(input, isTimeTravel(own) ? own : withoutUndefinedCheckpointId(own));
     } catch (error) {
       await askAgain(error, config);
       throw error;
     } finally {
       for (const end of ended) end();
+      const shared = scratchpadOf(config);
+      // Others ask LangGraph's own scratchpad whether the node has called graphs.
+      if (shared?.subgraphCounter !== undefined) shared.subgraphCounter += scratchpadOf(own)?.subgraphCounter ?? 0;
     }
   }
 }
@@ -157,8 +157,8 @@ export async function beginVisit(
 
 /** LangGraph hands answers down to the graphs inside a run here, by the ids of their questions. */
 const ANSWERS = "__pregel_resume_map";
-/** How many answers each node task had when a graph first read them in the run that got these answers, by the task's id. */
-const counted = new WeakMap<object, Map<string, number>>();
+/** How many answers each node task had when a graph first read them in the run that got these answers, and what it asked, by its id. */
+const counted = new WeakMap<object, Map<string, { count: number; asked: unknown[] }>>();
 /** The answers of the run, for those without some of them. */
 const wholes = new WeakMap<object, object>();
 
@@ -173,15 +173,19 @@ export function leaveOutUsedAnswers({ configurable }: RunnableConfig, { pendingW
   const answers: unknown = configurable?.[ANSWERS];
   if (configurable === undefined || typeof answers !== "object" || answers === null) return;
   const whole = wholes.get(answers) ?? answers;
-  const before = counted.get(whole) ?? new Map<string, number>();
+  const before = counted.get(whole) ?? new Map<string, { count: number; asked: unknown[] }>();
   counted.set(whole, before);
   const used = new Set<string>();
   for (const nodeTaskId of new Set(pendingWrites.map(([id]) => id))) {
-    const of = (channel: string): unknown[] =>
-      pendingWrites.flatMap(([id, name, value]) => (id === nodeTaskId && name === channel ? [value].flat(2) : []));
-    const count = of(RESUME).length;
-    if (count <= (before.get(nodeTaskId) ?? count)) before.set(nodeTaskId, count);
-    else for (const question of of(INTERRUPT)) used.add(String((question as { id?: unknown } | null)?.id));
+    const of = (channel: string, depth: number): unknown[] =>
+      pendingWrites.flatMap(([id, name, value]) => (id === nodeTaskId && name === channel ? [value].flat(depth) : []));
+    // An answer may itself be a list.
+    const count = of(RESUME, 1).length;
+    const first = before.get(nodeTaskId);
+    // Since then it may have asked its next question.
+    if (first !== undefined && count > first.count)
+      for (const question of first.asked) used.add(String((question as { id?: unknown } | null)?.id));
+    else before.set(nodeTaskId, { count, asked: of(INTERRUPT, 2) });
   }
   if (used.size === 0) return;
   const left = Object.fromEntries(Object.entries(answers).filter(([id]) => !used.has(id)));
@@ -210,21 +214,11 @@ function withoutTaskIds(ns: string): string {
 interface Scratchpad {
   subgraphCounter?: number;
   callCounter?: number;
+  interruptCounter?: number;
 }
 
 function scratchpadOf(config: Partial<RunnableConfig> | undefined): Scratchpad | undefined {
-  return config?.configurable?.["__pregel_scratchpad"] as Scratchpad | undefined;
-}
-
-/**
- * LangGraph numbers the graphs and the tasks that a node calls, and finds checkpoints and results by these numbers. A retry in the same
- * process continues counting and would find none: graphs would start from scratch, tasks would do their effects again under other
- * keys, and a later resume would give each call the result of another.
- */
-function countFromStart(config: Partial<RunnableConfig> | undefined): void {
-  const scratchpad = scratchpadOf(config);
-  if (typeof scratchpad?.subgraphCounter === "number") scratchpad.subgraphCounter = 0;
-  if (typeof scratchpad?.callCounter === "number") scratchpad.callCounter = 0;
+  return config?.configurable?.[SCRATCHPAD] as Scratchpad | undefined;
 }
 
 /** How `call` of LangGraph's functional API hands a task over. */
@@ -233,31 +227,42 @@ type Call = (func: (...args: unknown[]) => unknown, name: unknown, ...rest: unkn
 /** The tasks that one node called, in all its attempts, by number: those that run, and those that have succeeded. */
 type Calls = Map<number, { name: unknown; result: unknown }>;
 
+const SCRATCHPAD = "__pregel_scratchpad";
 const CALL = "__pregel_call";
 const repairedCalls = new WeakSet<Call>();
 const callsOf = new WeakMap<Scratchpad, Calls>();
 
-/** The tasks that a node calls count from the start in each attempt, too, and so do those that they call. */
-function withTasksRepaired<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
-  const call = config?.configurable?.[CALL] as Call | undefined;
-  if (config === undefined || typeof call !== "function" || repairedCalls.has(call)) return config;
-  const repairedCall: Call = (func, name, ...rest) =>
-    calledOnce(scratchpadOf(config), name, () => call((...args) => inAttempt(() => func(...args)), name, ...rest));
-  repairedCalls.add(repairedCall);
-  return { ...config, configurable: { ...config.configurable, [CALL]: repairedCall } };
+/**
+ * The config of one attempt of a node task, which counts for itself and from the start. LangGraph numbers the graphs, tasks and questions
+ * of a node, and finds checkpoints, results and answers by these numbers. All attempts share its counters. A retry would continue
+ * counting and find nothing, and an attempt that timed out may still be counting beside it.
+ */
+function inAttempt<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
+  const shared = scratchpadOf(config);
+  if (config === undefined || shared === undefined) return config;
+  const own: Scratchpad = Object.create(shared) as Scratchpad;
+  Object.assign(own, { subgraphCounter: 0, callCounter: 0, interruptCounter: -1 });
+  const configurable: Record<string, unknown> = { ...config.configurable, [SCRATCHPAD]: own };
+  const call = configurable[CALL] as Call | undefined;
+  if (typeof call === "function" && !repairedCalls.has(call)) {
+    const repairedCall: Call = (func, name, ...rest) =>
+      calledOnce(shared, own, name, () => call((...args) => inTask(() => func(...args)), name, ...rest));
+    repairedCalls.add(repairedCall);
+    configurable[CALL] = repairedCall;
+  }
+  return { ...config, configurable };
 }
 
 /** A task that an earlier attempt has called, and that hasn't failed, isn't called again: it may still be running. */
-function calledOnce(scratchpad: Scratchpad | undefined, name: unknown, call: () => unknown): unknown {
-  const number = scratchpad?.callCounter;
-  if (scratchpad === undefined || number === undefined) return call();
-  const calls = callsOf.get(scratchpad) ?? (new Map() as Calls);
-  callsOf.set(scratchpad, calls);
+function calledOnce(shared: Scratchpad, own: Scratchpad, name: unknown, call: () => unknown): unknown {
+  const number = own.callCounter ?? 0;
+  own.callCounter = number + 1;
+  const calls = callsOf.get(shared) ?? (new Map() as Calls);
+  callsOf.set(shared, calls);
   const earlier = calls.get(number);
-  if (earlier !== undefined && earlier.name === name) {
-    scratchpad.callCounter = number + 1;
-    return earlier.result;
-  }
+  if (earlier !== undefined && earlier.name === name) return earlier.result;
+  // `call` takes it from here.
+  shared.callCounter = number;
   const called = call();
   // Given to the node, so that an error that it doesn't handle is still unhandled.
   const result =
@@ -271,11 +276,10 @@ function calledOnce(scratchpad: Scratchpad | undefined, name: unknown, call: () 
   return result;
 }
 
-function inAttempt(work: () => unknown): unknown {
+function inTask(work: () => unknown): unknown {
   const config = AsyncLocalStorageProviderSingleton.getRunnableConfig() as RunnableConfig | undefined;
-  countFromStart(config);
-  // The attempt's own config, from which `call` takes it.
-  if (config !== undefined) Object.assign(config, withTasksRepaired(config));
+  // The attempt's own config, from which `call` and `interrupt` take it.
+  if (config !== undefined) Object.assign(config, inAttempt(config));
   const result = work();
   if (!(result instanceof Promise)) return result;
   return result.catch(async (error: unknown) => {

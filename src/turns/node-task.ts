@@ -45,6 +45,14 @@ export interface Attempt extends NodeTaskInfo {
   isPlaced: boolean;
   /** The attempt of the outer node task, for a node inside another node. */
   within: Attempt | undefined;
+  /** Whether a later attempt has begun, which continues what this one has saved. */
+  isReplaced?: true;
+}
+
+/** Whether an attempt was replaced, or one around it on the same thread. */
+export function isInReplaced(attempt: Attempt | undefined, threadId = attempt?.threadId): boolean {
+  if (attempt === undefined || attempt.threadId !== threadId) return false;
+  return attempt.isReplaced === true || isInReplaced(attempt.within, threadId);
 }
 
 export interface OuterRun {
@@ -58,6 +66,8 @@ export interface OuterRun {
   graph: AttachedGraph | undefined;
   /** Set for a run that doesn't use the recorder's saver: only its effects are in our file, nothing else of its thread. */
   elsewhere: Elsewhere | undefined;
+  /** The newest attempt of each node task in it that is running or has failed, by the task's id. */
+  attempts: Map<string, Attempt>;
   /** Started by leftover work of a run that had finished. A later run may be doing the same. */
   isLate: boolean;
 }

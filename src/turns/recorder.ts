@@ -9,7 +9,15 @@ import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
 import { CalledGraphs } from "./called-graphs";
 import { around, Draining, OpenWork } from "./draining";
-import { type Attempt, type Elsewhere, type GraphRun, handledTaskOf, type NodeTaskInfo, type OuterRun } from "./node-task";
+import {
+  type Attempt,
+  type Elsewhere,
+  type GraphRun,
+  handledTaskOf,
+  isInReplaced,
+  type NodeTaskInfo,
+  type OuterRun,
+} from "./node-task";
 import { ModelRuns } from "./tokens";
 import type { TurnLog } from "./turn-log";
 
@@ -87,7 +95,7 @@ export class TurnRecorder {
     const known =
       this.#lineage.enter(runId, parentRunId) ??
       this.#lineage.begin(runId, parentRunId, {
-        ...{ runId, toldThreadId: threadId, sawDeletion: undefined, lease: undefined, graph, elsewhere },
+        ...{ runId, toldThreadId: threadId, sawDeletion: undefined, lease: undefined, graph, elsewhere, attempts: new Map() },
         isLate: this.#lineage.isLeftBehind(parentRunId),
       });
     const { outermost: run, attempt: within } = known;
@@ -133,6 +141,9 @@ export class TurnRecorder {
         };
         known.attempt = attempt;
         this.#attempts.set(runId, attempt);
+        const earlier = run.attempts.get(attempt.nodeTaskId);
+        if (earlier !== undefined) earlier.isReplaced = true;
+        run.attempts.set(attempt.nodeTaskId, attempt);
         this.#refuseHandler(handledTaskOf(task));
         if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
         await this.#start(attempt, inputs, run, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
@@ -155,7 +166,7 @@ export class TurnRecorder {
     try {
       await this.#log.nodeStarts(attempt, input, kind);
     } catch (error) {
-      this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
+      if (!isInReplaced(attempt)) this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
       throw error;
     }
   }
@@ -217,6 +228,7 @@ export class TurnRecorder {
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) {
+      if (status !== "error") attempt.run.attempts.delete(attempt.nodeTaskId);
       if (outermost !== undefined) this.#draining.release(outermost, () => this.#running());
       return this.#nodeEnds(attempt, status, outcome);
     }
@@ -300,6 +312,11 @@ export class TurnRecorder {
     return this.#withEffects.has(nodeTaskId);
   }
 
+  /** Whether a graph runs on although a new attempt, or a new run, continues it. */
+  isReplaced(runId: string | undefined, threadId: string): boolean {
+    return isInReplaced(this.#lineage.get(runId)?.attempt, threadId) || this.#lineage.isReplaced(runId, threadId);
+  }
+
   /** The lease of the outermost run around a run. */
   leaseOf(runId: string | undefined): Lease | undefined {
     return this.#lineage.get(runId)?.outermost.lease;
@@ -340,7 +357,7 @@ class Lineage {
   readonly #runs = new Map<string, KnownRun>();
   readonly #inner = new Map<OuterRun, Set<string>>();
   /** Branches that LangGraph aborted and that were still running when their outermost run was over, oldest first. */
-  readonly #leftBehind = new Set<string>();
+  readonly #leftBehind = new Map<string, { threadId: string; isReplaced: boolean }>();
 
   has(runId: string): boolean {
     return this.#runs.has(runId);
@@ -354,7 +371,15 @@ class Lineage {
     return runId !== undefined && this.#leftBehind.has(runId);
   }
 
+  /** Whether a branch that was left behind runs on beside a new run of its thread, or was replaced before. */
+  isReplaced(runId: string | undefined, threadId: string): boolean {
+    const left = this.#leftBehind.get(runId ?? "");
+    return left?.threadId === threadId && left.isReplaced;
+  }
+
   begin(runId: string, parentRunId: string | undefined, outermost: OuterRun): KnownRun {
+    const { isLate, toldThreadId } = outermost;
+    for (const left of this.#leftBehind.values()) if (!isLate && left.threadId === toldThreadId) left.isReplaced = true;
     const known = { outermost, parentRunId, attempt: undefined, graph: undefined, bringsUpdate: false };
     this.#runs.set(runId, known);
     this.#inner.set(outermost, new Set());
@@ -388,12 +413,13 @@ class Lineage {
       return left.graph === undefined ? [] : [left.graph];
     }
     const over = [...inner.map((id) => this.#runs.get(id)), left].flatMap((known) => known?.graph ?? []);
+    const threadId = outermost.toldThreadId;
     for (const id of inner) {
+      this.#leftBehind.set(id, { threadId, isReplaced: isInReplaced(this.#runs.get(id)?.attempt) });
       this.#runs.delete(id);
-      this.#leftBehind.add(id);
     }
     this.#inner.delete(outermost);
-    for (const oldest of this.#leftBehind) {
+    for (const oldest of this.#leftBehind.keys()) {
       if (this.#leftBehind.size <= LEFT_BEHIND_MAX) break;
       this.#leftBehind.delete(oldest);
     }

@@ -19,7 +19,7 @@ import type {
   TurnType,
 } from "../store/store";
 import { type SeenCheckpoints, tells, type UnsavedResults } from "./handed-in";
-import type { Attempt, Elsewhere } from "./node-task";
+import { type Attempt, isInReplaced, type Elsewhere } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
@@ -75,8 +75,7 @@ export class TurnLog {
     this.#parts.options.logger.warn(
       { threadId, node, nodeTaskId },
       `node ${JSON.stringify(node)} is tried again and calls a graph with another input than before. The graph resumes where it failed, with its ` +
-        "first input, so that none of its nodes is repeated. To begin it from scratch with the new input, catch the error in the node and call it " +
-        "there again, or compile it with checkpointer: false.",
+        "first input, so that none of its nodes is repeated. To begin it from scratch, catch the error in the node and call it there again.",
     );
   }
 
@@ -198,8 +197,14 @@ export class TurnLog {
     if (this.#parts.options.onTurnError !== "continue" || isElsewhere) throw error;
   }
 
-  /** @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist */
-  #refuseAfterFailure({ threadId, nodeNs, run }: Attempt): void {
+  /**
+   * @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist. Also if the node
+   *   around it is being tried again, which runs it too; nobody waits for that error
+   */
+  #refuseAfterFailure({ threadId, nodeNs, run, within }: Attempt): void {
+    // LangGraph retries no error of this name.
+    if (isInReplaced(within, threadId))
+      throw Object.assign(new Error("The node around it is being tried again."), { name: "AbortError" });
     const failure = this.#parts.failures.take(threadId, namespaceAbove(nodeNs), run);
     if (failure !== undefined) throw failure as Error;
   }
