@@ -500,10 +500,13 @@ export class GraphRunner<G extends RunnableGraph> {
   async #refuseWork(call: RunCall, admitsWork: boolean): Promise<boolean> {
     const { saver } = this;
     const { threadId, config } = call;
-    const unfinished = await unfinishedOf(saver, this.#pregel, threadId);
+    const look = (): Promise<Assessment> => assess(this.#assessed(call), threadId);
+    const unfinished = await unfinishedOf(saver, this.#pregel, threadId).catch(async (error: unknown) => {
+      throw (await look()).obstacle ?? error;
+    });
     if (unfinished === undefined) return true;
     if (unfinished.waits) throw unfinishedWork(threadId, unfinished);
-    const found = await assess(this.#assessed(call), threadId);
+    const found = await look();
     const stands = await isAtBreakpoint({ saver, graph: this.#pregel, threadId, config, found });
     if (stands || !admitsWork) throw unfinishedWork(threadId, unfinished, stands);
     return false;

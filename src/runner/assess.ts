@@ -1,12 +1,15 @@
-import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import type { CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { internalsOf } from "../internals";
 import { describe, TurnsError } from "../errors";
+import { nodePathOf } from "../guards/graph-document";
 import { accepting, compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
 import type { TurnSaver } from "../saver";
 import { attempted, sideBySide } from "../side-by-side";
 import type { LastRun } from "../store/store";
+import { nestedGraph, withoutTaskIds } from "../turns/nested-resume";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
+import { visitOf } from "../visits";
 import {
   allOf,
   didEffects,
@@ -15,8 +18,10 @@ import {
   effectsOfRun,
   isUnreadable,
   lastRunOf,
+  readTuple,
   settleFirst,
   type Unfinished,
+  UNREADABLE,
   unfinishedOf,
 } from "./last-run";
 import { unknownAccepted } from "./options";
@@ -24,6 +29,7 @@ import { isLost, type RunNodes, runNodesOf } from "./run-nodes";
 
 /** The newest LangGraph checkpoint format that this package was tested with. */
 const NEWEST_FORMAT = 4;
+const NO_STEP: CheckpointMetadata = { source: "loop", step: 0, parents: {} };
 
 /** The state of a thread's last run, before anything is done about it. */
 export interface Assessment {
@@ -90,7 +96,9 @@ export async function assess(
     const obstacle = wrongGraph(threadId, "none of its nodes is in this one");
     return { ...none, difference, obstacle };
   }
-  const gone = goneOf(graph, nodes, run?.branch[0], due);
+  const gone = [
+    ...new Set([...goneOf(graph, nodes, run?.branch[0]), ...(await notStarted({ saver, threadId, graph, tuple: from.tuple, ns: "" }))]),
+  ];
   const open = difference && accepting(difference, accept);
   const drift = [...(open?.drifted === true ? differenceInWords(open) : []), ...gone];
   // LangGraph takes due work in removed nodes for finished.
@@ -118,7 +126,7 @@ function dueFrom(
   try {
     const tuple = head();
     if (tuple === undefined) return { obstacle: undefined };
-    const { checkpoint, metadata = { source: "loop", step: 0, parents: {} } as const } = tuple;
+    const { checkpoint, metadata = NO_STEP } = tuple;
     if (checkpoint.v > NEWEST_FORMAT) return { obstacle: newerFormat(threadId, checkpoint.v) };
     return { tuple, due: plannedTasks("", checkpoint, metadata).map(({ name }) => name) };
   } catch (error) {
@@ -132,20 +140,53 @@ function removedOf({ changed, removed }: GraphDifference): string[] {
   return [...changed.filter(({ what }) => what.includes("removed")).map(({ node }) => node), ...removed];
 }
 
-/** Nodes that are due from the newest checkpoint but were removed from the graph. */
-function goneOf(
-  graph: PregelLike,
-  { failed, inFlight, waiting }: RunNodes,
-  headId: string | undefined,
-  due: readonly string[],
-): string[] {
+/** Nodes that began from the newest checkpoint but were removed from the graph. */
+function goneOf(graph: PregelLike, { failed, inFlight, waiting }: RunNodes, headId: string | undefined): string[] {
   const begun = [...failed, ...inFlight, ...waiting].filter(
     ({ path, checkpointId }) => !path.includes("|") && checkpointId === headId,
   );
-  const names = [...new Set([...begun.map(({ nodeName: node }) => node), ...due])].filter(
-    (name) => !Object.hasOwn(graph.nodes, name),
-  );
-  return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
+  return begun.filter(({ nodeName }) => !Object.hasOwn(graph.nodes, nodeName)).map(({ nodeName }) => dueBut(nodeName, "is gone"));
+}
+
+const dueBut = (path: string, what: string): string => `node ${JSON.stringify(path)}, which is due, ${what}`;
+
+interface Saved {
+  saver: TurnSaver;
+  threadId: string;
+  graph: PregelLike;
+  tuple: CheckpointTuple;
+  ns: string;
+}
+
+/** In words, the nodes that are due from a checkpoint, and those due inside them, that LangGraph wouldn't start in this graph. */
+async function notStarted({ saver, threadId, graph, tuple: { checkpoint, metadata }, ns }: Saved): Promise<string[]> {
+  const found: string[] = [];
+  for (const { name, nodeNs, nodeTaskId, trigger } of plannedTasks(ns, checkpoint, metadata ?? NO_STEP)) {
+    const path = nodePathOf(nodeNs);
+    const node = Object.hasOwn(graph.nodes, name) ? graph.nodes[name] : undefined;
+    if (node === undefined) found.push(dueBut(path, "is gone"));
+    else if (trigger !== undefined && !triggers(graph, trigger, checkpoint.channel_values[trigger]))
+      found.push(dueBut(path, "is deferred or joined in another way"));
+    const inside = nestedGraph(node);
+    if (inside === undefined) continue;
+    const below = inside.checkpointer === true ? withoutTaskIds(nodeNs) : nodeNs;
+    const saved = await readTuple(saver, threadId, undefined, below);
+    if (saved === undefined || saved === UNREADABLE) continue;
+    // What a graph with `checkpointer: true` left unfinished in another visit isn't due.
+    if ((visitOf(saved.metadata ?? NO_STEP) ?? nodeTaskId) !== nodeTaskId) continue;
+    found.push(...(await notStarted({ saver, threadId, graph: inside, tuple: saved, ns: below })));
+  }
+  return found;
+}
+
+/** Whether a channel of the graph, given its saved value, starts what it triggers. A deferred one can't read the value of another. */
+function triggers(graph: PregelLike, name: string, value: unknown): boolean {
+  try {
+    graph.channels?.[name]?.fromCheckpoint(value).get();
+    return graph.channels?.[name] !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 const runLost = (threadId: string, run: LastRun | undefined): TurnsError =>

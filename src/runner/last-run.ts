@@ -45,14 +45,15 @@ export function isUnreadable(error: unknown): error is TurnsError {
 
 export const UNREADABLE = Symbol("unreadable");
 
-/** A checkpoint of the outermost graph; without an id, the newest. */
+/** A checkpoint; without an id the newest, without a namespace of the outermost graph. */
 export async function readTuple(
   saver: TurnSaver,
   threadId: string,
   checkpointId?: string,
+  ns = "",
 ): Promise<CheckpointTuple | typeof UNREADABLE | undefined> {
   try {
-    return await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } });
+    return await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId } });
   } catch (error) {
     if (!isUnreadable(error)) throw error;
     return UNREADABLE;

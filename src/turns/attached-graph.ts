@@ -11,6 +11,7 @@ export interface PregelLike {
   config?: RunnableConfig;
   checkpointer?: unknown;
   nodes: Record<string, unknown>;
+  channels?: Record<string, { fromCheckpoint(saved: unknown): { get(): unknown } }>;
 }
 
 /** RemoteGraph also calls itself a Pregel, but has no nodes here. */

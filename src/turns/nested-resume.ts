@@ -207,7 +207,7 @@ async function isSameWork(
   return at === before;
 }
 
-function withoutTaskIds(ns: string): string {
+export function withoutTaskIds(ns: string): string {
   return ns.replaceAll(/:[^|]*/g, "");
 }
 

@@ -171,6 +171,8 @@ export interface PlannedTask {
   nodeNs: string;
   nodeTaskId: string;
   step: number;
+  /** The channel that triggers it; undefined for a Send. */
+  trigger: string | undefined;
   /** The argument of the Send that started the task. */
   input: { value: unknown } | undefined;
 }
@@ -192,20 +194,20 @@ export function withoutState(head: CheckpointHead): CheckpointHead {
 export function plannedTasks(ns: string, checkpoint: Checkpoint, metadata: CheckpointMetadata): PlannedTask[] {
   const step = metadata.step + 1;
   const planned = new Map<string, PlannedTask>();
-  const add = (name: string, id: (scope: string) => string, input?: { value: unknown }): void => {
+  const add = (name: string, id: (scope: string) => string, trigger?: string, input?: { value: unknown }): void => {
     const scope = ns === "" ? name : `${ns}|${name}`;
     const nodeTaskId = id(scope);
-    if (nodeTaskId !== "") planned.set(nodeTaskId, { name, nodeNs: `${scope}:${nodeTaskId}`, nodeTaskId, step, input });
+    if (nodeTaskId !== "") planned.set(nodeTaskId, { name, nodeNs: `${scope}:${nodeTaskId}`, nodeTaskId, step, trigger, input });
   };
   sends(checkpoint).forEach((send, index) => {
-    add(send.node, (scope) => pushTaskId(scope, step, send.node, index, checkpoint.id), { value: send.args });
+    add(send.node, (scope) => pushTaskId(scope, step, send.node, index, checkpoint.id), undefined, { value: send.args });
   });
   const pulled = new Set<string>();
   for (const channel of Object.keys(checkpoint.channel_values)) {
     const name = triggeredNode(channel);
     if (name === undefined || pulled.has(name) || !isDue(checkpoint, channel, name)) continue;
     pulled.add(name);
-    add(name, (scope) => pullTaskId(scope, step, name, [channel], checkpoint.id));
+    add(name, (scope) => pullTaskId(scope, step, name, [channel], checkpoint.id), channel);
   }
   return [...planned.values()];
 }
@@ -228,14 +230,15 @@ function isDue(checkpoint: Checkpoint, channel: string, name: string): boolean {
   const version = checkpoint.channel_versions[channel];
   const seen = checkpoint.versions_seen[name]?.[channel];
   if (version === undefined || (seen !== undefined && version <= seen)) return false;
-  return !channel.startsWith("join:") || joinIsComplete(channel, checkpoint.channel_values[channel]);
+  // Deferred channels wrap their value as `[value, finished]`, and one that was used is undefined.
+  const value = checkpoint.channel_values[channel];
+  const deferred = Array.isArray(value) && value.length === 2 && typeof value[1] === "boolean";
+  if (value === undefined || (deferred && value[1] === false)) return false;
+  return !channel.startsWith("join:") || joinIsComplete(channel, deferred ? value[0] : value);
 }
 
-/** A join's value is the list of members that have arrived. Deferred channels wrap it as `[value, finished]`. */
-function joinIsComplete(channel: string, value: unknown): boolean {
+/** @param arrived a join's value is the list of members that have arrived */
+function joinIsComplete(channel: string, arrived: unknown): boolean {
   const [, members = ""] = channel.split(":");
-  const deferred = Array.isArray(value) && value.length === 2 && typeof value[1] === "boolean";
-  if (deferred && value[1] === false) return false;
-  const arrived: unknown = deferred ? value[0] : value;
   return Array.isArray(arrived) && arrived.length >= members.split("+").length;
 }
