@@ -73,6 +73,8 @@ async function resumes(plan: Plan): Promise<boolean> {
   const defers = plan.change === "its defer" ? !plan.defers : plan.defers;
   const runner = new GraphRunner(graphOf(at, { ...plan, defers }, name, false), { drift: "refuse" });
   const mark = at.ledger.all.length;
+  const codes = /^(UNFINISHED_WORK|GRAPH_CHANGED)$/;
+  await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toMatchObject({ code: expect.stringMatching(codes) });
   const refused = await runner.resume({ threadId: "t", command }).then(
     () => undefined,
     (error: unknown) => error,
@@ -91,7 +93,7 @@ async function resumes(plan: Plan): Promise<boolean> {
   return false;
 }
 
-test("S4.2 S2.7 a resume runs the node that is due, at any depth, or is refused if the changed graph wouldn't run it", async () => {
+test("S4.2 S2.7 new input never drops the node that is due, and a resume runs it or is refused if the changed graph wouldn't", async () => {
   await fc.assert(
     fc.asyncProperty(plans, async (plan) => {
       const isResumed = await resumes(plan);
@@ -108,6 +110,18 @@ test("S4.2 new input on a due node whose defer changed is refused with the calls
   await expect(new GraphRunner(graphOf(at, plan, "due", true)).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow("broken");
   const runner = new GraphRunner(graphOf(at, { ...plan, defers: true }, "due", false));
   await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toMatchObject({ code: "GRAPH_CHANGED" });
+  at.saver.close();
+});
+
+test("S3.7 S4.2 another graph's new input doesn't drop the unfinished work of a thread", async () => {
+  const at = world();
+  const plan: Plan = { depth: 0, keeps: false, entry: "edge", asks: false, defers: false, change: "nothing" };
+  await expect(new GraphRunner(graphOf(at, plan, "due", true)).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow("broken");
+  const other = new StateGraph(State).addNode("x", () => ({ log: ["x"] })).addEdge(START, "x").compile({ checkpointer: at.saver });
+  const runner = new GraphRunner(other);
+  await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toMatchObject({ code: "UNFINISHED_WORK" });
+  await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject({ code: "WRONG_GRAPH" });
+  expect(await runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "abandon" })).toEqual({ log: ["in", "a", "new", "x"] });
   at.saver.close();
 });
 

@@ -1,4 +1,4 @@
-import type { CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { internalsOf } from "../internals";
 import { describe, TurnsError } from "../errors";
 import { nodePathOf } from "../guards/graph-document";
@@ -13,11 +13,13 @@ import { visitOf } from "../visits";
 import {
   allOf,
   didEffects,
+  dueFrom,
   effectsInWords,
   type EffectsOfRun,
   effectsOfRun,
   isUnreadable,
   lastRunOf,
+  NO_STEP,
   readTuple,
   settleFirst,
   type Unfinished,
@@ -29,7 +31,6 @@ import { isLost, type RunNodes, runNodesOf } from "./run-nodes";
 
 /** The newest LangGraph checkpoint format that this package was tested with. */
 const NEWEST_FORMAT = 4;
-const NO_STEP: CheckpointMetadata = { source: "loop", step: 0, parents: {} };
 
 /** The state of a thread's last run, before anything is done about it. */
 export interface Assessment {
@@ -72,7 +73,7 @@ export async function assess(
     () => last,
     () => attempted(() => saver.getTuple({ configurable: { thread_id: threadId } })),
   );
-  const from = run?.damage === undefined ? dueFrom(threadId, head) : { obstacle: run.damage };
+  const from = run?.damage === undefined ? headOf(threadId, head) : { obstacle: run.damage };
   const { tuple } = from;
   const [nodes, rest] = await sideBySide(
     () => runNodesOf(saver, threadId, run),
@@ -119,16 +120,16 @@ export async function assess(
 }
 
 /** The newest checkpoint, with the nodes that are due from it, or why it can't be continued. Both are undefined if there is none. */
-function dueFrom(
+function headOf(
   threadId: string,
   head: () => CheckpointTuple | undefined,
 ): { tuple: CheckpointTuple; due: string[]; obstacle?: undefined } | { tuple?: undefined; obstacle: TurnsError | undefined } {
   try {
     const tuple = head();
     if (tuple === undefined) return { obstacle: undefined };
-    const { checkpoint, metadata = NO_STEP } = tuple;
+    const { checkpoint } = tuple;
     if (checkpoint.v > NEWEST_FORMAT) return { obstacle: newerFormat(threadId, checkpoint.v) };
-    return { tuple, due: plannedTasks("", checkpoint, metadata).map(({ name }) => name) };
+    return { tuple, due: dueFrom(tuple) };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
     return { obstacle: error };

@@ -1,5 +1,5 @@
 import { internalsOf } from "../internals";
-import { type CheckpointTuple, INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { type CheckpointMetadata, type CheckpointTuple, INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
@@ -33,8 +33,15 @@ export async function lastRunOf(saver: TurnSaver, threadId: string): Promise<Las
 async function isDue(saver: TurnSaver, threadId: string, checkpointId: string): Promise<boolean | undefined> {
   const found = await readTuple(saver, threadId, checkpointId);
   if (found === undefined || found === UNREADABLE) return undefined;
-  return plannedTasks("", found.checkpoint, found.metadata ?? { source: "loop", step: 0, parents: {} }).length > 0;
+  return dueFrom(found).length > 0;
 }
+
+/** The nodes that come next after a checkpoint of the outermost graph. */
+export function dueFrom({ checkpoint, metadata = NO_STEP }: Pick<CheckpointTuple, "checkpoint" | "metadata">): string[] {
+  return plannedTasks("", checkpoint, metadata).map(({ name }) => name);
+}
+
+export const NO_STEP: CheckpointMetadata = { source: "loop", step: 0, parents: {} };
 
 /** Whether an error means that a checkpoint can't be read. */
 export function isUnreadable(error: unknown): error is TurnsError {
@@ -134,7 +141,8 @@ interface Interrupt {
 
 /**
  * `next` alone isn't enough. It is empty after a crash between a step's writes and its checkpoint, and while a resume value is
- * pending (internals, F4). Writes that no checkpoint contains yet are unfinished work too.
+ * pending (internals, F4), and doesn't show what the graph no longer has. Writes that no checkpoint contains yet are unfinished
+ * work too.
  *
  * @param newest the checkpoint, if it was read
  */
@@ -150,7 +158,10 @@ export async function unfinishedOf(
   const state = await (graph as unknown as GraphWithState).getState(config);
   const pending = head.pendingWrites ?? [];
   const results = pending.filter(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
-  if (state.next.length === 0 && results.length === 0 && !pending.some(([, channel]) => channel === RESUME)) return undefined;
+  if (state.next.length === 0 && results.length === 0 && !pending.some(([, channel]) => channel === RESUME)) {
+    const nodes = dueFrom(head);
+    return nodes.length === 0 ? undefined : { nodes, waits: false, questions: undefined };
+  }
   const due = state.tasks.filter((task) => state.next.includes(task.name));
   // A task that has written its result still carries the question it asked before.
   const ended = new Set(results.map(([taskId]) => taskId));
