@@ -107,7 +107,9 @@ test("S4.2 S2.7 new input never drops the node that is due, and a resume runs it
 test("S4.2 new input on a due node whose defer changed is refused with the calls that help", async () => {
   const at = world();
   const plan: Plan = { depth: 0, keeps: false, entry: "edge", asks: false, defers: false, change: "its defer" };
-  await expect(new GraphRunner(graphOf(at, plan, "due", true)).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow("broken");
+  await expect(new GraphRunner(graphOf(at, plan, "due", true)).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow(
+    "broken",
+  );
   const runner = new GraphRunner(graphOf(at, { ...plan, defers: true }, "due", false));
   await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toMatchObject({ code: "GRAPH_CHANGED" });
   at.saver.close();
@@ -116,18 +118,27 @@ test("S4.2 new input on a due node whose defer changed is refused with the calls
 test("S3.7 S4.2 another graph's new input doesn't drop the unfinished work of a thread", async () => {
   const at = world();
   const plan: Plan = { depth: 0, keeps: false, entry: "edge", asks: false, defers: false, change: "nothing" };
-  await expect(new GraphRunner(graphOf(at, plan, "due", true)).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow("broken");
-  const other = new StateGraph(State).addNode("x", () => ({ log: ["x"] })).addEdge(START, "x").compile({ checkpointer: at.saver });
+  await expect(new GraphRunner(graphOf(at, plan, "due", true)).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow(
+    "broken",
+  );
+  const other = new StateGraph(State)
+    .addNode("x", () => ({ log: ["x"] }))
+    .addEdge(START, "x")
+    .compile({ checkpointer: at.saver });
   const runner = new GraphRunner(other);
   await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toMatchObject({ code: "UNFINISHED_WORK" });
   await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject({ code: "WRONG_GRAPH" });
-  expect(await runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "abandon" })).toEqual({ log: ["in", "a", "new", "x"] });
+  expect(await runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "abandon" })).toEqual({
+    log: ["in", "a", "new", "x"],
+  });
   at.saver.close();
 });
 
 test.each([true, false])("S1.6 S2.5 nothing is due behind a deferred last node (attached: %s)", async (attached) => {
   const at = world();
-  const builder = new StateGraph(State).addNode("a", () => ({ log: ["a"] })).addNode("last", () => ({ log: ["last"] }), { defer: true });
+  const builder = new StateGraph(State)
+    .addNode("a", () => ({ log: ["a"] }))
+    .addNode("last", () => ({ log: ["last"] }), { defer: true });
   const graph = builder.addEdge(START, "a").addEdge("a", "last").compile({ checkpointer: at.saver });
   if (attached) at.saver.attach(graph);
   await graph.invoke({ log: [] }, { configurable: { thread_id: "t" } });

@@ -98,7 +98,10 @@ export async function assess(
     return { ...none, difference, obstacle };
   }
   const gone = [
-    ...new Set([...goneOf(graph, nodes, run?.branch[0]), ...(await notStarted({ saver, threadId, graph, tuple: from.tuple, ns: "" }))]),
+    ...new Set([
+      ...goneOf(graph, nodes, run?.branch[0]),
+      ...(await notStarted({ saver, threadId, graph, tuple: from.tuple, ns: "" })),
+    ]),
   ];
   const open = difference && accepting(difference, accept);
   const drift = [...(open?.drifted === true ? differenceInWords(open) : []), ...gone];

@@ -1,5 +1,11 @@
 import { internalsOf } from "../internals";
-import { type CheckpointMetadata, type CheckpointTuple, INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import {
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  INTERRUPT,
+  RESUME,
+  WRITES_IDX_MAP,
+} from "@langchain/langgraph-checkpoint";
 import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
