@@ -7,6 +7,7 @@ import { checkSchema, isNewest, migrate, newest as newestVersion } from "./migra
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../system";
+import { refuseEmptied } from "./opened-file";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short. `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
@@ -74,6 +75,7 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
   const db = adapted(handle);
   refuseNoHandle(db);
   refuseSecondName(db);
+  refuseEmptied(db);
   waitingForOthers(db.name, () => {
     const isCurrent = isNewest(db);
     if (isCurrent && options.readOnly === true) refuseMissing(db);
