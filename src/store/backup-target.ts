@@ -69,10 +69,10 @@ export function backupTargetExists(path: string, there: string): TurnsError {
   return new TurnsError("BACKUP_TARGET_EXISTS", {
     problem: isItself
       ? `The copy can't be written to ${path}: the file exists.`
-      : `The copy can't be written to ${path}: beside it is ${there}, of an open database.`,
+      : `The copy can't be written to ${path}: beside it is ${there}, of a database that is open or wasn't closed.`,
     remedy: isItself
       ? `Give another path, or replace it: saver.backup(path, { overwrite: true }). Nothing was changed.`
-      : "Close what has that database open, or give another path. Nothing was changed.",
+      : "Close what has that database open; if nothing has, remove that file. Or give another path. Nothing was changed.",
     data: { path, there },
   });
 }
