@@ -118,6 +118,19 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     await expectWhole(rescued, 3);
   });
 
+  test("a file that was deleted is created again, whatever log is left there", async () => {
+    const path = tempFile();
+    const saver = open(path);
+    await saves(saver, 0, 3);
+    inAnotherProcess("fs.rmSync(process.argv[1])", path);
+    saver.close();
+    expect(bytesOf(`${path}-wal`)).toBeGreaterThan(0);
+    const again = open(path);
+    await saves(again, 0, 2);
+    again.close();
+    await expectWhole(path, 2);
+  });
+
   test.each(cuts)("%s: closing notices it too, and leaves what is there as it is", async (_, where) => {
     const path = tempFile();
     const saver = await laid(path);

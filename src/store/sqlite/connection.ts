@@ -8,6 +8,7 @@ import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../system";
 import { refuseEmptied } from "./opened-file";
+import { existsSync } from "node:fs";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short. `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
@@ -38,6 +39,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     });
   }
   let db: SqliteDatabase;
+  const isThere = existsSync(path.trim());
   try {
     const existing = options.readOnly === true ? { readonly: true } : {};
     db = openDatabase(path, { driver: options.driver, ...existing });
@@ -45,6 +47,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     throw unopened(error, path);
   }
   try {
+    if (isThere) refuseEmptied(db);
     prepareConnection(db, options);
     db.pragma(`cache_size = -${CACHE_KIB}`);
     return db;
@@ -75,7 +78,6 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
   const db = adapted(handle);
   refuseNoHandle(db);
   refuseSecondName(db);
-  refuseEmptied(db);
   waitingForOthers(db.name, () => {
     const isCurrent = isNewest(db);
     if (isCurrent && options.readOnly === true) refuseMissing(db);
