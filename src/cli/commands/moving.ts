@@ -479,7 +479,6 @@ const START_BYTES = 200;
 function refuseRedacted(src: string): void {
   if (isUrl(src)) return;
   const file = fileOf(src);
-  if (!existsSync(file)) return;
   if (!beginOf(file, START_BYTES).toString("latin1").includes(REDACTED)) return;
   throw new TurnsError("UNSUPPORTED", {
     problem: `${file} is a redacted export: it tells what a thread did, without its content.`,
