@@ -226,6 +226,24 @@ describe("the place of a database", () => {
     expect(readFileSync(taken, "utf8")).toBe("of another program");
   });
 
+  testOfFiles("S10.1 export says in words that a name is too long for a file", async () => {
+    for (const redact of [[], ["--redact"]]) {
+      const refused = await turns([
+        "export",
+        "finished",
+        path.join(path.dirname(tempFile()), "x".repeat(400)),
+        ...redact,
+        "--db",
+        source,
+      ]);
+      expect(refused).toMatchObject({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringMatching(/^turns: .+ \[STORE_UNAVAILABLE\]\n$/),
+      });
+    }
+  });
+
   testOfFiles("S10.1 each command that takes a database refuses a folder in words", async () => {
     const folder = path.dirname(tempFile());
     const target = ["--db", source];

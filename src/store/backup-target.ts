@@ -1,4 +1,4 @@
-import { lstatSync, statSync } from "node:fs";
+import { lstatSync, rmSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { TurnsError } from "../errors";
 
@@ -44,6 +44,17 @@ function isThere(path: string): boolean {
     return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
   } catch {
     return false;
+  }
+}
+
+/** Removes what was written beside a destination. Never throws. */
+export function removed(partial: string): void {
+  for (const suffix of ["", ...BESIDE]) {
+    try {
+      rmSync(partial + suffix, { force: true });
+    } catch {
+      // If it can't be removed, its name still keeps anyone from taking it for a backup.
+    }
   }
 }
 
