@@ -301,6 +301,19 @@ describe("S6.8 where a backup may go", () => {
     await expectHolds(target, 0, 6);
   });
 
+  test("S6.8 neither does who can't read it", async () => {
+    const path = tempFile();
+    const saver = await laid(path, 4, { encryption: { key: randomBytes(32) } });
+    await saver.backup(beside(path));
+    expect(await codeOf(() => open(beside(path), { readOnly: true }).close())).toBe("ENCRYPTED");
+    const other = new Database(beside(path, "other.db"));
+    other.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
+    other.close();
+    expect(await codeOf(() => open(beside(path, "other.db"), { readOnly: true }).close())).toBe("SCHEMA_OUTDATED");
+    expect(others(path)).toEqual(["copy.db", "other.db"]);
+    saver.close();
+  });
+
   test("S6.8 a reader that is closed while others have the file open takes nothing from them", async () => {
     const path = tempFile();
     const saver = await laid(path, 4);

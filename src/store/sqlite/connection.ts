@@ -7,7 +7,7 @@ import { checkSchema, isNewest, migrate, newest as newestVersion } from "./migra
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../system";
-import { refuseEmptied } from "./opened-file";
+import { closeFile, refuseEmptied } from "./opened-file";
 import { existsSync } from "node:fs";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short. `Commits` does the rest of the waiting. */
@@ -52,7 +52,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     db.pragma(`cache_size = -${CACHE_KIB}`);
     return db;
   } catch (error) {
-    db.close();
+    closeFile(db);
     throw error;
   }
 }

@@ -62,8 +62,9 @@ export class OpenedFile {
 
   /** Closes the database. A cut file stays as it is: SQLite moves no log into it. */
   close(): void {
-    this.#cuts.close();
-    if (this.#path !== undefined && this.#db.readonly && sizeOf(this.#logPath) === 0) removeEmptyLog(this.#db, this.#path);
+    closeFile(this.#db, () => {
+      this.#cuts.close();
+    });
   }
 
   /** @returns the lengths of the file and its log, undefined if they aren't known */
@@ -116,7 +117,10 @@ export function sizeOf(path: string): number | undefined {
 }
 
 /** A connection that can't write leaves an empty log beside the file. If nobody else has the file open, one that can removes it. */
-function removeEmptyLog(db: SqliteDatabase, path: string): void {
+export function closeFile(db: SqliteDatabase, close: () => void = () => db.close()): void {
+  const path = db.open && db.readonly ? pathOf(db) : "";
+  close();
+  if (path === "" || sizeOf(`${path}-wal`) !== 0) return;
   try {
     const writer = openBeside(db, path, false);
     writer.prepare("SELECT 1 FROM sqlite_schema").get();
