@@ -226,6 +226,42 @@ describe("the place of a database", () => {
     expect(readFileSync(taken, "utf8")).toBe("of another program");
   });
 
+  testOfFiles("S10.1 export says in words that a name is too long for a file", async () => {
+    for (const redact of [[], ["--redact"]]) {
+      const refused = await turns([
+        "export",
+        "finished",
+        path.join(path.dirname(tempFile()), "x".repeat(400)),
+        ...redact,
+        "--db",
+        source,
+      ]);
+      expect(refused).toMatchObject({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringMatching(/^turns: .+ \[STORE_UNAVAILABLE\]\n$/),
+      });
+    }
+  });
+
+  testOfFiles("S10.1 each command that takes a database refuses a folder in words", async () => {
+    const folder = path.dirname(tempFile());
+    const target = ["--db", source];
+    for (const args of [
+      ["import", folder, ...target],
+      ["import-official", folder, ...target],
+      ["move", folder, source],
+      ["threads", "--db", folder],
+    ]) {
+      const refused = await turns(args);
+      expect(refused).toMatchObject({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringMatching(/^turns: .* is a directory, not a database file\./),
+      });
+    }
+  });
+
   testOfFiles("S10.1 a file is also named by its URL, relative or with what a URL has to write as %20", async () => {
     const file = tempFile("my order.db");
     await json("export", ["finished", file, "--db", source]);

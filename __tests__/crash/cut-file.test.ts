@@ -1,4 +1,4 @@
-import { vacuum } from "langgraph-checkpoint-turns/maintenance";
+import { salvage, vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -102,6 +102,33 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     await expect(save(saver, 3)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", data: { file: path } });
     saver.close();
     expect(digests(path)).toEqual(left);
+  });
+
+  test.each([{}, { readOnly: true }])("a file that was cut to nothing isn't opened (%j): its log stays, and is salvaged", async (options) => {
+    const path = tempFile();
+    const saver = open(path);
+    await saves(saver, 0, 3);
+    cut(path, 0);
+    saver.close();
+    const left = digests(path);
+    expect(await codeOf(() => open(path, options).close())).toBe("STORE_UNAVAILABLE");
+    expect(digests(path)).toEqual(left);
+    const rescued = `${path}.rescued.db`;
+    expect(await salvage(path, rescued)).toMatchObject({ ok: true, lost: [] });
+    await expectWhole(rescued, 3);
+  });
+
+  test("a file that was deleted is created again, whatever log is left there", async () => {
+    const path = tempFile();
+    const saver = open(path);
+    await saves(saver, 0, 3);
+    inAnotherProcess("fs.rmSync(process.argv[1])", path);
+    saver.close();
+    expect(bytesOf(`${path}-wal`)).toBeGreaterThan(0);
+    const again = open(path);
+    await saves(again, 0, 2);
+    again.close();
+    await expectWhole(path, 2);
   });
 
   test.each(cuts)("%s: closing notices it too, and leaves what is there as it is", async (_, where) => {

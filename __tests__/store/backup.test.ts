@@ -285,6 +285,49 @@ describe("S6.8 where a backup may go", () => {
     await expectHolds(target, 0, 6);
   });
 
+  test("S6.8 who only reads a copy leaves nothing beside it, so the next backup replaces it", async () => {
+    const path = tempFile();
+    const saver = await laid(path, 4);
+    const target = beside(path);
+    await saver.backup(target);
+    const reader = open(target, { readOnly: true });
+    expect((await reader.verify()).ok).toBe(true);
+    expect(await codeOf(() => saver.backup(target, { overwrite: true }))).toBe("BACKUP_TARGET_EXISTS");
+    reader.close();
+    expect(others(path)).toEqual([basename(target)]);
+    await saves(saver, 4, 6);
+    await saver.backup(target, { overwrite: true });
+    saver.close();
+    await expectHolds(target, 0, 6);
+  });
+
+  test("S6.8 neither does who can't read it", async () => {
+    const path = tempFile();
+    const saver = await laid(path, 4, { encryption: { key: randomBytes(32) } });
+    await saver.backup(beside(path));
+    expect(await codeOf(() => open(beside(path), { readOnly: true }).close())).toBe("ENCRYPTED");
+    const other = new Database(beside(path, "other.db"));
+    other.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
+    other.close();
+    expect(await codeOf(() => open(beside(path, "other.db"), { readOnly: true }).close())).toBe("SCHEMA_OUTDATED");
+    expect(others(path)).toEqual(["copy.db", "other.db"]);
+    saver.close();
+  });
+
+  test("S6.8 a reader that is closed while others have the file open takes nothing from them", async () => {
+    const path = tempFile();
+    const saver = await laid(path, 4);
+    await vacuum(saver);
+    expect(statSync(`${path}-wal`).size).toBe(0);
+    open(path, { readOnly: true }).close();
+    const [one, other] = [open(path, { readOnly: true }), open(path, { readOnly: true })];
+    one.close();
+    await saves(saver, 4, 6);
+    other.close();
+    saver.close();
+    await expectHolds(path, 0, 6);
+  });
+
   test("a file that somebody puts there meanwhile is not replaced", async () => {
     const path = tempFile();
     const saver = await laid(path, 4);

@@ -120,14 +120,17 @@ export function passwordNote(text: string): string {
     : "";
 }
 
-/** How a file begins. */
+/** How a file begins; empty if it can't be read: who opens it says why. */
 export function beginOf(file: string, bytes: number): Buffer {
   const begin = Buffer.alloc(bytes);
-  const fd = openSync(file, "r");
+  let fd: number | undefined;
   try {
+    fd = openSync(file, "r");
     return begin.subarray(0, readSync(fd, begin, 0, bytes, 0));
+  } catch {
+    return Buffer.alloc(0);
   } finally {
-    closeSync(fd);
+    if (fd !== undefined) closeSync(fd);
   }
 }
 
@@ -137,7 +140,7 @@ const SCHEMA_COOKIE = 40;
 
 /** Tables of another program in a SQLite file, as its begin names them; undefined if it has none. */
 export function foreignTables(file: string): string[] | undefined {
-  const begin = existsSync(file) ? beginOf(file, 65_536) : Buffer.alloc(0);
+  const begin = beginOf(file, 65_536);
   if (begin.length < HEADER || begin.readUInt32BE(SCHEMA_COOKIE) === 0) return undefined;
   const names = begin.toString("latin1").matchAll(/CREATE TABLE (?:IF NOT EXISTS )?["'`[]?(\w+)/gi);
   const others = once([...names].map(([, name = ""]) => name)).filter((name) => !/^(sqlite|langgraph)_/.test(name));

@@ -1,4 +1,4 @@
-import { lstatSync, statSync } from "node:fs";
+import { lstatSync, rmSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { TurnsError } from "../errors";
 
@@ -47,6 +47,17 @@ function isThere(path: string): boolean {
   }
 }
 
+/** Removes what was written beside a destination. Never throws. */
+export function removed(partial: string): void {
+  for (const suffix of ["", ...BESIDE]) {
+    try {
+      rmSync(partial + suffix, { force: true });
+    } catch {
+      // If it can't be removed, its name still keeps anyone from taking it for a backup.
+    }
+  }
+}
+
 function noBackupTarget(path: string, found: string): TurnsError {
   return new TurnsError("STORE_UNAVAILABLE", {
     problem: `The copy can't be written to ${path}: ${found}.`,
@@ -69,10 +80,10 @@ export function backupTargetExists(path: string, there: string): TurnsError {
   return new TurnsError("BACKUP_TARGET_EXISTS", {
     problem: isItself
       ? `The copy can't be written to ${path}: the file exists.`
-      : `The copy can't be written to ${path}: beside it is ${there}, of an open database.`,
+      : `The copy can't be written to ${path}: beside it is ${there}, of a database that is open or wasn't closed.`,
     remedy: isItself
       ? `Give another path, or replace it: saver.backup(path, { overwrite: true }). Nothing was changed.`
-      : "Close what has that database open, or give another path. Nothing was changed.",
+      : "Close what has that database open; if nothing has, remove that file. Or give another path. Nothing was changed.",
     data: { path, there },
   });
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { BaseTurnSaver } from "../../base-saver";
 import { TurnsError, type TurnsErrorCode } from "../../errors";
@@ -10,7 +10,7 @@ import { paged, threadNamed } from "../../inspection/place";
 import { REDACTED, redactedThread } from "../../inspection/redacted";
 import type { MovedThread, MoveProgress } from "../../maintenance";
 import type { ThreadActivity } from "../../store/inspection";
-import { BESIDE, failureOf, refuseTarget } from "../../store/backup-target";
+import { failureOf, refuseTarget, removed } from "../../store/backup-target";
 import { isAlive } from "../../turns/process-identity";
 import { command, ownCommand, type OwnCommandSpec } from "../command";
 import { closed, fileOf, keysOf, located, openAt, openTarget, openThere, type PlaceOptions, placeOf } from "../database";
@@ -335,7 +335,7 @@ export const EXPORT = command<ExportOptions>({
     } catch (error) {
       throw failureOf(error, out);
     } finally {
-      for (const suffix of ["", ...BESIDE]) rmSync(partial + suffix, { force: true });
+      removed(partial);
     }
   },
 });
@@ -479,7 +479,6 @@ const START_BYTES = 200;
 function refuseRedacted(src: string): void {
   if (isUrl(src)) return;
   const file = fileOf(src);
-  if (!existsSync(file)) return;
   if (!beginOf(file, START_BYTES).toString("latin1").includes(REDACTED)) return;
   throw new TurnsError("UNSUPPORTED", {
     problem: `${file} is a redacted export: it tells what a thread did, without its content.`,

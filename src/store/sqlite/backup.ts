@@ -6,7 +6,7 @@ import { TurnsError } from "../../errors";
 import type { BackupOrder, UnpublishedBackup } from "../backup";
 import type { Awaitable, Store } from "../store";
 import type { SqliteDatabase } from "./driver";
-import { backupTargetExists, BESIDE, failureOf, refuseExisting, refuseTarget } from "../backup-target";
+import { backupTargetExists, failureOf, refuseExisting, refuseTarget, removed } from "../backup-target";
 import { translated } from "./failures";
 import { snapshotOf, pathOf } from "./open-database";
 
@@ -128,16 +128,6 @@ async function synchronised(path: string): Promise<void> {
     await handle.sync();
   } finally {
     await handle.close();
-  }
-}
-
-function removed(partial: string): void {
-  for (const suffix of ["", ...BESIDE]) {
-    try {
-      rmSync(partial + suffix, { force: true });
-    } catch {
-      // If it can't be removed, its name still keeps anyone from taking it for a backup.
-    }
   }
 }
 

@@ -7,6 +7,8 @@ import { checkSchema, isNewest, migrate, newest as newestVersion } from "./migra
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../system";
+import { closeFile, refuseEmptied } from "./opened-file";
+import { existsSync } from "node:fs";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short. `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
@@ -37,6 +39,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     });
   }
   let db: SqliteDatabase;
+  const isThere = existsSync(path.trim());
   try {
     const existing = options.readOnly === true ? { readonly: true } : {};
     db = openDatabase(path, { driver: options.driver, ...existing });
@@ -44,11 +47,12 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     throw unopened(error, path);
   }
   try {
+    if (isThere) refuseEmptied(db);
     prepareConnection(db, options);
     db.pragma(`cache_size = -${CACHE_KIB}`);
     return db;
   } catch (error) {
-    db.close();
+    closeFile(db);
     throw error;
   }
 }

@@ -6,6 +6,7 @@ import type { Awaitable, Store } from "../store";
 import { Commits, LogWatch, lookedAt, SqliteEngine, SqliteSession } from "./engine";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { CommitQueue } from "../commit-queue";
+import { closeFile } from "./opened-file";
 import { unlockDatabase } from "./unlock-file";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { getEffect } from "../ops/effects";
@@ -52,7 +53,7 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
     // A lock, or a transaction of the user's, may be in the way of a new file's secret. So it's stored in its turn, like a save.
     if (opening !== undefined) commits.holdUntil(opening.then((unlock) => commits.beginWith(unlock)));
   } catch (error) {
-    if (typeof source === "string") db.close();
+    if (typeof source === "string") closeFile(db);
     throw error;
   }
   const store = storeOfFile(db, session, commits, (path) => openSqliteStore(path, options));

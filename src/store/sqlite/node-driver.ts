@@ -63,11 +63,11 @@ export class NodeDatabase implements SqliteDatabase {
   }
 
   /**
-   * Another, read-only connection to a file, of the same class.
+   * Another connection to a file, of the same class.
    * @throws SQLite's errors, with their codes
    */
-  beside(path: string): NodeDatabase {
-    return NodeDatabase.open(this.#db.constructor as DatabaseSync, path, { readonly: true });
+  beside(path: string, readonly: boolean): NodeDatabase {
+    return NodeDatabase.open(this.#db.constructor as DatabaseSync, path, { readonly });
   }
 
   /**

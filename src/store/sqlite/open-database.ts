@@ -31,15 +31,15 @@ export function openDatabase(path: string, { driver, ...options }: OpenOptions &
 }
 
 /**
- * Another, read-only connection to an open file, by the same driver. Another driver would bring a second SQLite, and two SQLites
+ * Another connection to a file, by the same driver. Another driver would bring a second SQLite, and two SQLites
  * in one process don't see each other's locks.
  *
  * @throws the driver's errors, untranslated
  */
-export function openBeside(db: SqliteDatabase, path: string): SqliteDatabase {
-  if (db instanceof NodeDatabase) return db.beside(path);
+export function openBeside(db: SqliteDatabase, path: string, readonly = true): SqliteDatabase {
+  if (db instanceof NodeDatabase) return db.beside(path, readonly);
   const { constructor } = db as unknown as { constructor: BetterSqlite3 };
-  return new constructor(path, { readonly: true });
+  return new constructor(path, { readonly });
 }
 
 /**

@@ -62,7 +62,9 @@ export class OpenedFile {
 
   /** Closes the database. A cut file stays as it is: SQLite moves no log into it. */
   close(): void {
-    this.#cuts.close();
+    closeFile(this.#db, () => {
+      this.#cuts.close();
+    });
   }
 
   /** @returns the lengths of the file and its log, undefined if they aren't known */
@@ -113,6 +115,37 @@ export function sizeOf(path: string): number | undefined {
   const found = lookedAt(path);
   return typeof found === "object" ? found.size : undefined;
 }
+
+/** A connection that can't write leaves an empty log beside the file. If nobody else has the file open, one that can removes it. */
+export function closeFile(db: SqliteDatabase, close: () => void = () => db.close()): void {
+  const path = db.open && db.readonly ? pathOf(db) : "";
+  close();
+  if (path === "" || sizeOf(`${path}-wal`) !== 0) return;
+  try {
+    const writer = openBeside(db, path, false);
+    writer.prepare("SELECT 1 FROM sqlite_schema").get();
+    writer.close();
+  } catch {
+    // An empty log does no harm.
+  }
+}
+
+/**
+ * Refuses an empty file with a log that isn't, before anything of it is read: SQLite would delete the log, which may hold all.
+ * @throws {TurnsError} STORE_UNAVAILABLE
+ */
+export function refuseEmptied(db: SqliteDatabase): void {
+  const path = pathOf(db);
+  // The log first: who creates a file has written its first page before there is a log.
+  if (path === "" || !sizeOf(`${path}-wal`) || sizeOf(path) !== 0) return;
+  throw new TurnsError("STORE_UNAVAILABLE", {
+    problem: `Database file ${path} is empty, but its write-ahead log isn't. SQLite would delete the log.`,
+    remedy: `Nothing was opened. Copy both, and restore a backup or ${salvageOf(path)} If the log belongs to another file, remove it.`,
+    data: { file: path },
+  });
+}
+
+const salvageOf = (path: string): string => `call salvage("${path}", target) of langgraph-checkpoint-turns/maintenance.`;
 
 function identityIn(found: Stats | typeof UNTOLD | undefined): string | undefined {
   return typeof found === "object" ? `${found.dev}:${found.ino}` : found;
@@ -370,7 +403,7 @@ function cutWhileOpen(path: string, { file, expected, found }: Fault, committed:
   const lost = committed ? "Take this save for not made." : "Nothing of this was saved.";
   return new TurnsError("STORE_UNAVAILABLE", {
     problem: `Database file ${file} was cut while it was open: ${expected} expected, ${found} found.`,
-    remedy: `${lost} Close this saver, which leaves the file and its log as they are, copy both, and restore a backup or call salvage("${path}", target) of langgraph-checkpoint-turns/maintenance.`,
+    remedy: `${lost} Close this saver, which leaves the file and its log as they are, copy both, and restore a backup or ${salvageOf(path)}`,
     data: { file },
   });
 }

@@ -207,7 +207,7 @@ function reserve(target: string): void {
   try {
     closeSync(openSync(target, "wx"));
   } catch (error) {
-    throw (error as { code?: unknown }).code === "EEXIST" ? targetExists(target) : unavailable(target, error);
+    throw (error as { code?: unknown }).code === "EEXIST" ? targetExists(target) : unavailable(target, error, "created");
   }
 }
 
@@ -264,10 +264,10 @@ function keysLost(file: string): TurnsError {
   });
 }
 
-function unavailable(file: string, cause: unknown): TurnsError {
+function unavailable(file: string, cause: unknown, what = "read"): TurnsError {
   const { code } = cause as { code?: unknown };
   return new TurnsError("STORE_UNAVAILABLE", {
-    problem: `Database ${file} can't be read: ${code === "EISDIR" ? "it is a directory, not a file" : typeof code === "string" ? code : "an error"}.`,
+    problem: `Database ${file} can't be ${what}: ${code === "EISDIR" ? "it is a directory, not a file" : typeof code === "string" ? code : "an error"}.`,
     remedy: "Check the path and the permissions.",
     data: { file },
     cause,
