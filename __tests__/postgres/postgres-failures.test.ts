@@ -203,6 +203,16 @@ test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection le
   expect(error.message).toMatch(/pool.*is closed.*Close the saver before/);
 });
 
+test("S9.3 PostgreSQL: a crowded pool is named, even if its own connectionTimeoutMillis ends the wait first", async () => {
+  const pool = new Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 50 });
+  const client = await pool.connect();
+  const { code, message } = await failure(pool, { busyTimeoutMs: 200 });
+  client.release();
+  await pool.end();
+  expect(code).toBe("STORE_UNAVAILABLE");
+  expect(message).toMatch(/no connection of the pool.*`max`/);
+});
+
 test("S9.3 PostgreSQL: a server that accepts no connection within busyTimeoutMs isn't taken for a crowded pool", async () => {
   // Like a host that drops packets: the handshake is never answered.
   const error = await failure(await stranger(undefined), { busyTimeoutMs: 1_000 });

@@ -26,6 +26,9 @@ export class PoolCrowded extends Error {
   }
 }
 
+/** Says a pool with a limit of its own (`connectionTimeoutMillis`) about the same. */
+const LEFT_WAITING = "timeout exceeded when trying to connect";
+
 /** The server didn't accept a connection in time. */
 export class ConnectTimeout extends Error {
   constructor(ms: number) {
@@ -240,7 +243,8 @@ export function translated(error: unknown, database: string): unknown {
 function kindOfLoss(error: unknown): string | undefined {
   if (error instanceof ConnectionRefused) return error.reason === "login" ? "28" : error.reason;
   if (!(error instanceof ConnectionLost)) return undefined;
-  return error.cause instanceof PoolCrowded ? "crowded" : "08";
+  const { cause } = error;
+  return cause instanceof PoolCrowded || messageOf(cause) === LEFT_WAITING ? "crowded" : "08";
 }
 
 /** The connection was lost after COMMIT was sent, and the database can't be asked what became of it. */
