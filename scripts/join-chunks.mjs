@@ -62,7 +62,7 @@ const shorterLocals = {
     return minify(code, {
       module: true,
       ecma: 2020,
-      compress: isRunOnly ? { passes: 3 } : { passes: 3, inline: false, reduce_funcs: false, reduce_vars: false, ...names },
+      compress: isRunOnly ? { passes: 3 } : { passes: 3, inline: false, reduce_funcs: false, ...names },
       // These are commander's own.
       mangle: { toplevel: true, ...names, ...(isRunOnly && { properties: { regex: /^_[a-z]/ } }) },
       ...names,
