@@ -104,21 +104,24 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     expect(digests(path)).toEqual(left);
   });
 
-  test.each([{}, { readOnly: true }])("a file that was cut to nothing isn't opened (%j): its log stays, and is salvaged", async (options) => {
-    const path = tempFile();
-    const saver = open(path);
-    await saves(saver, 0, 3);
-    cut(path, 0);
-    saver.close();
-    const left = digests(path);
-    expect(await codeOf(() => open(path, options).close())).toBe("STORE_UNAVAILABLE");
-    expect(digests(path)).toEqual(left);
-    const rescued = `${path}.rescued.db`;
-    expect(await salvage(path, rescued)).toMatchObject({ ok: true, lost: [] });
-    await expectWhole(rescued, 3);
-  });
+  test.each([{}, { readOnly: true }])(
+    "a file that was cut to nothing isn't opened (%j): its log stays, and is salvaged",
+    async (options) => {
+      const path = tempFile();
+      const saver = open(path);
+      await saves(saver, 0, 3);
+      cut(path, 0);
+      saver.close();
+      const left = digests(path);
+      expect(await codeOf(() => open(path, options).close())).toBe("STORE_UNAVAILABLE");
+      expect(digests(path)).toEqual(left);
+      const rescued = `${path}.rescued.db`;
+      expect(await salvage(path, rescued)).toMatchObject({ ok: true, lost: [] });
+      await expectWhole(rescued, 3);
+    },
+  );
 
-  test("a file that was deleted is created again, whatever log is left there", async () => {
+  test("a file that was deleted is created again, no matter what log is left there", async () => {
     const path = tempFile();
     const saver = open(path);
     await saves(saver, 0, 3);
