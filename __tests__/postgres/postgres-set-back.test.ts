@@ -1,10 +1,12 @@
 import { Client } from "pg";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { GraphRunner, TurnsError } from "langgraph-checkpoint-turns";
+import { GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { moveThread } from "langgraph-checkpoint-turns/maintenance";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { LONG, points } from "../support/lane";
 import { type PostgresServer, startServer } from "../support/postgres/server";
 import { quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
 
 /**
  * A server that loses its last commits while a run goes on: it was killed before they were on its disk (`synchronous_commit = off`), or a
@@ -61,7 +63,7 @@ const State = Annotation.Root({
 });
 
 /** A chain of nodes, each of which does something before it ends. */
-function chain(saver: PostgresTurnSaver, within: (node: number) => Promise<void> = async () => undefined) {
+function chain(saver: TurnSaver, within: (node: number) => Promise<void> = async () => undefined) {
   const builder = new StateGraph(State);
   for (const [at, name] of NODES.entries()) {
     builder.addNode(name, async ({ log }) => {
@@ -137,4 +139,37 @@ describe.each(["runner", "attached"] as const)("S9.3 commits that the server los
       }
     },
   );
+});
+
+test("S9.7 PostgreSQL: a sequence that is behind its threads, as after logical replication, gives none of their numbers again", async () => {
+  const saver = opened();
+  const file = TurnSaver.fromPath(tempFile(), { logger: quiet });
+  const invoked = async (on: TurnSaver, thread_id: string): Promise<unknown> =>
+    chain(on).invoke({ log: [thread_id] }, { configurable: { thread_id } });
+  for (const threadId of ["old", "pruned", "newest"]) await invoked(saver, threadId);
+  await saver.prune({ threadId: "pruned", keepLast: 1 });
+  const states = (): Promise<unknown[]> => Promise.all(["old", "pruned", "newest"].map(readAnew));
+  const before = await states();
+  const isBehind = async (): Promise<void> => {
+    await admin.query(
+      "SELECT setval('turns.langgraph_thread_numbers', (SELECT thread FROM turns.langgraph_threads WHERE thread_id = 'pruned'), false)",
+    );
+  };
+
+  await isBehind();
+  await invoked(saver, "new");
+  await isBehind();
+  await saver.copyThread("old", "copied");
+  await isBehind();
+  await invoked(file, "moved");
+  await moveThread(file, saver, "moved");
+  file.close();
+  expect(await states()).toEqual(before);
+  expect(await saver.turns.list("moved")).toHaveLength(2 * NODES.length);
+
+  // A number is taken only for a new thread.
+  const given = async (): Promise<unknown> => (await admin.query("SELECT last_value FROM turns.langgraph_thread_numbers")).rows;
+  const last = await given();
+  await invoked(saver, "old");
+  expect(await given()).toEqual(last);
 });
