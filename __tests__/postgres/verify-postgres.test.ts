@@ -39,6 +39,13 @@ describe("S9.1 verify checks the schema", () => {
       "sequence",
     ],
     [
+      "a sequence behind the order of turns that a persister saved",
+      `INSERT INTO langgraph_checkpoints (id, graph_id, node_name, turn_type, serialized_state, task_id, created_at)
+        VALUES ('x', 'g', 'n', 'Thought', '{}', 't', ''); ALTER TABLE langgraph_checkpoints ALTER COLUMN rowid RESTART`,
+      "pg_index",
+      "sequence",
+    ],
+    [
       "a migration that isn't what was applied",
       "UPDATE langgraph_migrations SET name = name || 'x'",
       "langgraph_migrations",

@@ -30,7 +30,7 @@ export function postgresDialect(schema: string): Dialect {
     skipLocked: " FOR NO KEY UPDATE SKIP LOCKED",
     forShare: " FOR KEY SHARE",
     lockText: `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('${lock}.' || ?, 0::bigint))`,
-    // Logical replication leaves sequences out, so this one may come back behind its threads. Whoever may only use it can't set it.
+    // Logical replication leaves sequences out, so this one may be behind its threads. The role may use it, and not set it.
     takeNumber: `SELECT (SELECT max(pg_catalog.nextval('${numbers}')) FROM (SELECT coalesce(pg_catalog.pg_sequence_last_value('${numbers}'::regclass), 0::bigint) AS given) AS s
       CROSS JOIN LATERAL generate_series(given, greatest(given, (SELECT max(thread) FROM langgraph_threads), (SELECT max(thread) FROM langgraph_leftovers))) AS n) AS value`,
     clock: "SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())::numeric * 1000::numeric)::bigint AS now",

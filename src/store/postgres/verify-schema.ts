@@ -23,15 +23,19 @@ const VALID = `SELECT i.relname AS name, x.indisvalid AND x.indisready AND x.ind
 const UNCHECKED = `SELECT c.conname AS name, t.relname AS on_table FROM pg_catalog.pg_constraint AS c
   JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
   WHERE n.nspname = ? AND NOT c.convalidated`;
-const NUMBERS = `SELECT (SELECT last_value FROM pg_catalog.pg_sequences
-    WHERE schemaname = ? AND sequencename = 'langgraph_thread_numbers') AS given, (SELECT max(thread) FROM langgraph_threads) AS greatest`;
+/** A role that may not use a sequence can't see where it is. Only turns without a thread are ordered by their row ids alone. */
+const NUMBERS = `SELECT n.name, n.greatest, (SELECT CASE WHEN pg_catalog.has_sequence_privilege(c.oid, 'USAGE, SELECT')
+      THEN coalesce(pg_catalog.pg_sequence_last_value(c.oid), 0::bigint) ELSE n.greatest END FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS s ON s.oid = c.relnamespace WHERE s.nspname = ? AND c.relname = n.name AND c.relkind = 'S') AS given
+  FROM (SELECT 'langgraph_thread_numbers' AS name, max(thread) AS greatest FROM langgraph_threads
+    UNION ALL SELECT 'langgraph_checkpoints_rowid_seq', max(rowid) FROM langgraph_checkpoints WHERE thread IS NULL) AS n`;
 /** The planner's settings for one transaction. */
 const PLANNER = `SELECT pg_catalog.set_config('enable_seqscan', ?1, true), pg_catalog.set_config('enable_bitmapscan', ?1, true), pg_catalog.set_config('enable_sort', ?1, true),
   pg_catalog.set_config('enable_indexscan', ?2, true), pg_catalog.set_config('enable_indexonlyscan', ?2, true)`;
 
 /**
  * What a server can say of its tables in SQL: that all indexes are there, valid, and have as many rows as their tables, that unique
- * keys are unique in the tables themselves, that constraints hold, and that no number of a thread is given twice.
+ * keys are unique in the tables themselves, that constraints hold, and that sequences aren't behind their rows.
  *
  * @param schema unquoted
  */
@@ -71,10 +75,10 @@ function catalog(schema: string, indexes: readonly Index[]): Phase {
       }
       for (const { name, on_table: table } of yield* ctx.session.all<{ name: string; on_table: string }>(UNCHECKED, schema))
         problem(ctx, `constraint ${name} on ${table}, checked for all rows`, "one that wasn't checked");
-      const numbers = yield* ctx.session.get<{ given: number | null; greatest: number | null }>(NUMBERS, schema);
-      const { given, greatest } = numbers ?? { given: null, greatest: null };
-      if (greatest !== null && (given ?? 0) < greatest)
-        ctx.at().problem("sequence", `a sequence of threads' numbers at ${greatest} at least`, String(given));
+      const numbers = yield* ctx.session.all<{ name: string; given: number | null; greatest: number | null }>(NUMBERS, schema);
+      for (const { name, given, greatest } of numbers)
+        if (greatest !== null && (given ?? 0) < greatest)
+          ctx.at().problem("sequence", `sequence ${name} at ${greatest} at least`, String(given));
       return false;
     },
   };
