@@ -477,6 +477,19 @@ describe("what SQLite says", () => {
     expect(error.message).toMatch(/^Database agent\.db .+ \(SQLITE_.+\)\. .+\.$/);
   });
 
+  test("a value that the driver refuses because SQLite can't take it is told like any other", () => {
+    const db = new Database(":memory:");
+    const tooMuch = Buffer.alloc(1_000_000_001);
+    expect(() => {
+      try {
+        db.prepare("SELECT ?").get(tooMuch);
+      } catch (error) {
+        throw translated(error, file);
+      }
+    }).toThrow(expect.objectContaining({ code: "STORE_FAILED", message: expect.stringMatching(/elsewhere/) }));
+    db.close();
+  });
+
   test("a failure to sync is not told as if nothing had been saved", () => {
     for (const code of ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_DIR_FSYNC"]) {
       expect(meaningOf(code).remedy).not.toMatch(/Nothing of it was saved/);

@@ -339,6 +339,22 @@ describe("bad input: ids that only look dangerous", () => {
     expect((await saver.getTuple(config))?.checkpoint).toEqual(one);
     close();
   });
+
+  test.each([true, false])(
+    "bad input: a node's name with a lone surrogate is refused, and damages no row; attached: %p",
+    async (isAttached) => {
+      const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+      const graph = new StateGraph(Log)
+        .addNode("n\ud800", () => ({ log: ["ran"] }))
+        .addEdge(START, "n\ud800")
+        .compile({ checkpointer: saver });
+      if (isAttached) saver.attach(graph);
+      await expect(graph.invoke({ log: ["in"] }, thread())).rejects.toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
+      expect(await saver.turns.list("t")).toHaveLength(0);
+      expect(await saver.verify()).toMatchObject({ ok: true });
+      saver.close();
+    },
+  );
 });
 
 describe("bad input: list", () => {

@@ -1,7 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { TurnsError } from "../errors";
 import type { ResolvedOptions } from "../options";
+import { refuseIllFormed } from "../store/refusals";
 import {
   addressOf,
   checkedId,
@@ -156,7 +156,7 @@ export class WritesSaves {
 
   #packed(threadId: string, writes: readonly PendingWrite[], node?: string): PackedWrite[] {
     return writes.map(([channel, value]) => {
-      refuseIllFormed(channel);
+      refuseIllFormed("channel", channel);
       try {
         return { channel, packed: this.#parts.values.text(threadId, value) };
       } catch (error) {
@@ -292,16 +292,6 @@ class JoinedText implements PackedText {
     if (first !== undefined && this.pieces.length === 1) return first.packed.parts;
     return this.pieces.flatMap(({ packed }) => packed.parts);
   }
-}
-
-/** SQLite stores a lone surrogate as another character, so a write to one channel would be read as a write to another. */
-function refuseIllFormed(channel: string): void {
-  if (channel.isWellFormed()) return;
-  throw new TurnsError("UNSERIALIZABLE_VALUE", {
-    problem: `The name of channel ${JSON.stringify(channel)} has lone surrogates.`,
-    remedy: "Rename the channel. Nothing was saved.",
-    data: { channel },
-  });
 }
 
 /**

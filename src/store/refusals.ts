@@ -19,6 +19,19 @@ export function corrupted(what: string, expected: string, found: string, data: R
   });
 }
 
+/**
+ * SQLite stores a lone surrogate as another character, so one name would be read as another one.
+ * @throws {TurnsError} UNSERIALIZABLE_VALUE
+ */
+export function refuseIllFormed(what: "channel" | "node", name: string): void {
+  if (name.isWellFormed()) return;
+  throw new TurnsError("UNSERIALIZABLE_VALUE", {
+    problem: `The name of ${what} ${JSON.stringify(name)} has lone surrogates.`,
+    remedy: `Rename the ${what}. Nothing was saved.`,
+    data: { [what]: name },
+  });
+}
+
 export function unknownThread(threadId: string): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
     problem: `This database has no thread ${JSON.stringify(threadId)}.`,
@@ -27,8 +40,9 @@ export function unknownThread(threadId: string): TurnsError {
   });
 }
 
-/** For a rewind to a point whose checkpoints were pruned. */
 /**
+ * For a rewind to a point whose checkpoints were pruned.
+ *
  * @param toTask the task that contains the target
  * @param next the first later task that can still be rewound to, if that is known; `isNewest`: nothing comes after it
  */

@@ -3,7 +3,7 @@ import { StaleFacts } from "../engine";
 import { namespaceAbove, nodeTaskIdOf } from "../namespaces";
 import { textFor } from "../dialect";
 import { answered, type Program, question, type Statement } from "../program";
-import { corrupted } from "../refusals";
+import { corrupted, refuseIllFormed } from "../refusals";
 import { changedTurn, GRAPH_ROWS, type RawTurn, toTurn, TURN_ROWS } from "../rows";
 import { LeftUnwritten, type Session } from "../session";
 import type {
@@ -30,6 +30,7 @@ const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORD
 
 export function* insertThought(session: Session, thought: NewThought): Program<TurnRow> {
   const { threadId, start, nodeTaskId, nodeNs, step } = thought;
+  refuseIllFormed("node", thought.nodeName);
   const key = yield* enterThread(session, threadId, thought.createdAt, {
     ...turnEntry(thought),
     belongs: (on) => (start === undefined ? answered(false) : isThere(session, on, start.ns, start.checkpointId)),

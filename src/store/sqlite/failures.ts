@@ -141,9 +141,13 @@ export function meaningOf(sqlite: string): Meaning {
 /** The name that a driver gives to an unknown result code. An extended code has its primary code in its lowest byte. */
 const UNNAMED = /^UNKNOWN_SQLITE_ERROR_(\d+)$/;
 
+/** What better-sqlite3 says, without a code, of a value that SQLite doesn't take. */
+const TOO_BIG = "The bound string, buffer, or bigint is too big";
+
 /** The extended result code of a driver error, e.g. `SQLITE_BUSY_SNAPSHOT`; empty for anything else. */
 export function sqliteCode(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  if (message === TOO_BIG) return "SQLITE_TOOBIG";
   if (typeof code !== "string") return "";
   if (code.startsWith("SQLITE_")) return code;
   const number = UNNAMED.exec(code)?.[1];
