@@ -82,7 +82,9 @@ export class CheckpointSaves {
     try {
       progress.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
-      const described = withVisit(withRunId(metadata, config), config, at.ns);
+      const ofRun = withRunId(metadata, config);
+      // The outermost graph has no visits.
+      const described = at.ns === "" ? ofRun : withVisit(ofRun, config, at.ns);
       const kept = toSave(checkpoint, metadata, parentId, newVersions);
       const saving =
         serde === undefined

@@ -314,7 +314,8 @@ export class TurnRecorder {
 
   /** Whether a graph runs on although a new attempt, or a new run, continues it. */
   isReplaced(runId: string | undefined, threadId: string): boolean {
-    return isInReplaced(this.#lineage.get(runId)?.attempt, threadId) || this.#lineage.isReplaced(runId, threadId);
+    const around = this.#lineage.get(runId)?.attempt;
+    return (around !== undefined && isInReplaced(around, threadId)) || this.#lineage.isReplaced(runId, threadId);
   }
 
   /** The lease of the outermost run around a run. */
