@@ -39,6 +39,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     });
   }
   let db: SqliteDatabase;
+  // better-sqlite3 takes spaces off the ends of a path.
   const isThere = existsSync(path.trim());
   try {
     const existing = options.readOnly === true ? { readonly: true } : {};
