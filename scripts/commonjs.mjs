@@ -45,13 +45,13 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
     logOverride: { "empty-import-meta": "silent" },
   });
   const renamed = code.replace(BUILT_FILE, "$1$2.cjs$1").replaceAll(KEPT, "import(");
-  // Classes keep their names, which errors show. Functions don't: their names would be 2 % of the package, and the ES modules have them.
+  // As in scripts/join-chunks.mjs.
   const names = { keep_fnames: false, keep_classnames: true };
   const { code: twin = "" } = await minify(renamed, {
     ecma: 2020,
     compress: { passes: 3, toplevel: true, ...names },
     mangle: { toplevel: true, ...names },
-    format: { max_line_len: 1_600 },
+    format: { max_line_len: 1_600, ascii_only: true },
   });
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }
