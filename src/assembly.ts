@@ -10,7 +10,6 @@ import { Names } from "./retention/names";
 import type { PruneParts } from "./retention/prune";
 import { Retention } from "./retention/retention";
 import { SpaceKeeper } from "./retention/space";
-import { rewindToCheckpoint } from "./rewind/rewind";
 import { type RewindParts, Rewinds, rewound } from "./rewind/rewinds";
 import { checkedId, RunNames, RunStarts } from "./run-config";
 import { PlannedThoughts } from "./saving/planned-thoughts";
@@ -168,7 +167,10 @@ export function internalsFrom(
     keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>
-      rewound(rewinding, request, () => rewindToCheckpoint(rewinding, request, undos, true)),
+      rewound(rewinding, request, async () => {
+        const { rewindToCheckpoint } = await import("./rewind/rewind");
+        return rewindToCheckpoint(rewinding, request, undos, true);
+      }),
     countRewinds: async (threadId, reason) => store.countRewinds(checkedId(threadId, "thread_id", "countRewinds"), reason),
   };
 }

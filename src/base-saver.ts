@@ -31,7 +31,6 @@ import { removeLeftovers, type SpaceKeeper } from "./retention/space";
 import type { UserSerde } from "./serde";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { type RewindParts, type Rewinds, rewound } from "./rewind/rewinds";
-import { rewindThread } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
 import {
   type Address,
@@ -375,7 +374,10 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    *   the undos run. Then nothing has been deleted. THREAD_DELETED or LEASE_LOST if that happened meanwhile
    */
   async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {
-    return rewound(this.#rewinding, request, () => rewindThread(this.#rewinding, request, undos));
+    return rewound(this.#rewinding, request, async () => {
+      const { rewindThread } = await import("./rewind/rewind");
+      return rewindThread(this.#rewinding, request, undos);
+    });
   }
 
   /**

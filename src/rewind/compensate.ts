@@ -6,7 +6,8 @@ import { sideBySide } from "../side-by-side";
 import type { EffectRow } from "../store/effects";
 import type { Lease, Store, UndoOutcome } from "../store/store";
 import type { UndoCall } from "../effects/define";
-import type { Found, KnownUndo } from "./undos";
+import type { Found } from "./found-effects";
+import type { KnownUndo } from "./undos";
 import { goneMeanwhile, noResult, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
 
 /** How much of an undo's error is kept with the effect. */

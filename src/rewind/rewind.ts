@@ -17,16 +17,8 @@ import {
 import type { Hold } from "../turns/run-registry";
 import { compensate, type CompensationParts } from "./compensate";
 import { askProbes } from "./doubts";
-import {
-  checkedUndos,
-  coverageOf,
-  effectsReport,
-  type Found,
-  type KnownEffects,
-  lookedThrough,
-  refuseGaps,
-  type Undos,
-} from "./undos";
+import { coverageOf, effectsReport, type Found, lookedThrough, refuseGaps } from "./found-effects";
+import { checkedUndos, type KnownEffects, type Undos } from "./undos";
 import { notUnfinished, undoInDoubt, undoneMeanwhile } from "./failures";
 import {
   type CheckpointRewindRequest,

@@ -5,14 +5,7 @@ import { checkedArgument } from "../run-config";
 import type { RewindCounts, RewindRow } from "../store/store";
 import { rewindAttributes, storeSpan } from "../tracing";
 import type { CheckpointRewindRequest, CompensationReport, FinishRequest, RewindReport, RewindRequest } from "./plan";
-import {
-  abandonRewind,
-  compensationReport,
-  finishRewind,
-  type RewindParts as Parts,
-  rewindToCheckpoint,
-  takeBackRewind,
-} from "./rewind";
+import type { RewindParts as Parts } from "./rewind";
 import type { Undos } from "./undos";
 
 /** A rewind on record. */
@@ -43,6 +36,8 @@ export interface RewindParts extends Parts {
   keepOpen: (threadId: string | undefined) => () => void;
 }
 
+/** Loaded when it's asked for: importing the root has to be quick (S8.8). */
+const rewinding = () => import("./rewind");
 const rewindToTakeBack = () => z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
 
 /** The rewinds of threads: those on record, unfinished ones, and those that can be taken back: `saver.rewinds`. */
@@ -69,7 +64,7 @@ export class Rewinds {
 
   /** Continues the {@link unfinished} rewind of a thread. @returns undefined if there is none @throws as `saver.rewind` */
   async finish(request: FinishRequest, undos?: Undos): Promise<RewindReport | undefined> {
-    return rewound(this.#parts, request, () => finishRewind(this.#parts, request, undos));
+    return rewound(this.#parts, request, async () => (await rewinding()).finishRewind(this.#parts, request, undos));
   }
 
   /**
@@ -80,7 +75,8 @@ export class Rewinds {
    *   is doing it; EFFECT_IN_DOUBT while nobody knows whether one of its undos ran
    */
   async abandon(rewindId: string): Promise<void> {
-    await abandonRewind(this.#parts, checkedOptions(rewindToTakeBack, { rewindId }).rewindId);
+    const checked = checkedOptions(rewindToTakeBack, { rewindId });
+    await (await rewinding()).abandonRewind(this.#parts, checked.rewindId);
   }
 
   /**
@@ -93,7 +89,7 @@ export class Rewinds {
    */
   async takeBack(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
     const checked = checkedOptions(rewindToTakeBack, { rewindId, ...options });
-    const report = await takeBackRewind(this.#parts, checked.rewindId, checked.despiteUndone);
+    const report = await (await rewinding()).takeBackRewind(this.#parts, checked.rewindId, checked.despiteUndone);
     this.#parts.events.emit("rewind_taken_back", report);
     return report.restored;
   }
@@ -105,7 +101,7 @@ export class Rewinds {
    *   pruned
    */
   async compensationReport(request: Pick<RewindRequest, "threadId" | "toTask">, undos?: Undos): Promise<CompensationReport> {
-    return compensationReport(this.#parts, request, undos);
+    return (await rewinding()).compensationReport(this.#parts, request, undos);
   }
 
   /**
@@ -115,7 +111,7 @@ export class Rewinds {
    * @throws {TurnsError} as `saver.rewind`; CHECKPOINT_NOT_FOUND if there is no such checkpoint
    */
   async toCheckpoint(request: CheckpointRewindRequest, undos?: Undos): Promise<RewindReport> {
-    return rewound(this.#parts, request, () => rewindToCheckpoint(this.#parts, request, undos));
+    return rewound(this.#parts, request, async () => (await rewinding()).rewindToCheckpoint(this.#parts, request, undos));
   }
 }
 

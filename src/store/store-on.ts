@@ -13,11 +13,9 @@ import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
 import { allRuns, beginRecovery, endRecovery, listRecoveries, recoveryOf, saveRecovery } from "./ops/recoveries";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
-import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeWorkOn, takeBack } from "./ops/rewinds";
 import { beginAtOnce, foundCheckpoint } from "./ops/run-start";
 import { beatRuns, beginHold, beginRun, endRun } from "./ops/runs";
 import { checkLease, deletionOf, foundBy, listRuns, listTasks, removeTombstone } from "./ops/thread-rows";
-import { copyAtOnce } from "./ops/thread-copy";
 import { readChunks } from "./ops/values";
 import { deleteThread, getThread, listThreads } from "./ops/threads";
 import { addTokens, tokenUsage } from "./ops/tokens";
@@ -135,7 +133,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     foundBy: read(foundBy),
     reuseThread: write(removeTombstone),
     copyThread: async (order) => {
-      await queue.now({ program: copyAtOnce }, order);
+      await queue.now({ program: (await import("./ops/thread-copy")).copyAtOnce }, order);
       return true;
     },
     prunePlan: async (...args) => read((await import("./ops/prune")).prunePlan)(...args),
@@ -169,19 +167,19 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     endRecovery: write(endRecovery),
     recoveryOf: read(recoveryOf),
     listRecoveries: read(listRecoveries),
-    countBehind: read(countBehind),
-    prunedSeq: read(prunedSeq),
-    rewind: write(rewind, "rewind"),
-    beginRewind: write(beginRewind, "rewind-intent"),
-    abandonRewind: write(abandonRewind),
+    countBehind: async (...args) => read((await import("./ops/rewinds")).countBehind)(...args),
+    prunedSeq: async (...args) => read((await import("./ops/rewinds")).prunedSeq)(...args),
+    rewind: async (...args) => write((await import("./ops/rewinds")).rewind, "rewind")(...args),
+    beginRewind: async (...args) => write((await import("./ops/rewinds")).beginRewind, "rewind-intent")(...args),
+    abandonRewind: async (...args) => write((await import("./ops/rewinds")).abandonRewind)(...args),
     unfinishedRewind: read(function* (on, threadId: string) {
       const found = yield* unfinishedRewind(on, threadId);
       return found && publicRewind(found);
     }),
     listRewinds: read(rewindsOf),
     countRewinds: read(countRewinds),
-    seqBeforeWorkOn: read(seqBeforeWorkOn),
-    takeBack: write(takeBack, "take-back"),
+    seqBeforeWorkOn: async (...args) => read((await import("./ops/rewinds")).seqBeforeWorkOn)(...args),
+    takeBack: async (...args) => write((await import("./ops/rewinds")).takeBack, "take-back")(...args),
     departure: async (...args) => read((await import("./ops/moves")).departure)(...args),
     destination: async (...args) => read((await import("./ops/moves")).destination)(...args),
     isHeldBy: async (...args) => read((await import("./ops/moves")).isHeldBy)(...args),
