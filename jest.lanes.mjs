@@ -31,6 +31,12 @@ export const LONG_ONLY = [
   ],
   ...["concurrency/starting-runs", "crash/cut-file", "runner/drift-effects"],
   ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
+  // Random runs, and variants of what other suites prove in few cases.
+  ...["effects/effects-abandoned-attempts", "effects/effects-retried-tasks", "effects/effects-tries"],
+  ...["langgraph/parallel-visits", "langgraph/stable-subgraph-resume", "moving/copies.property"],
+  ...["runner/breakpoints", "runner/fingerprint-builds", "runner/lives.property", "runner/runner-answers-retried"],
+  ...["integrity/replaced.property", "integrity/salvage-moved", "retention/large-copies", "store/driver"],
+  ...["cli/shell-words", "turns/run-marks", "viewer/page-size"],
 ];
 
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
@@ -82,7 +88,7 @@ export const POSTGRES_LONG_SUITES = [
   "langgraph/repairs",
   "langgraph/time-travel",
   "report/*",
-  "retention/large-threads",
+  "retention/large-{copies,threads}",
   "store/threads",
   "values/*",
 ];
