@@ -1,6 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+/**
+ * Random runs and many cases of rules that know no engine, and of which other suites prove a few cases. The long lanes have them, on
+ * either engine.
+ */
+export const VARIANTS = [
+  ...["effects/effects-abandoned-attempts", "effects/effects-retried-tasks", "langgraph/stable-subgraph-resume"],
+  ...["moving/copies.property", "runner/breakpoints", "runner/lives.property", "runner/runner-answers-retried"],
+];
+
 /** Suites that the short lane leaves out: they prove what is shipped, or take minutes. Each of their requirements has another test there. */
 export const LONG_ONLY = [
   ...[
@@ -31,12 +40,9 @@ export const LONG_ONLY = [
   ],
   ...["concurrency/starting-runs", "crash/cut-file", "runner/drift-effects"],
   ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
-  // Random runs, and variants of what other suites prove in few cases.
-  ...["effects/effects-abandoned-attempts", "effects/effects-retried-tasks", "effects/effects-tries"],
-  ...["langgraph/parallel-visits", "langgraph/stable-subgraph-resume", "moving/copies.property"],
-  ...["runner/breakpoints", "runner/fingerprint-builds", "runner/lives.property", "runner/runner-answers-retried"],
-  ...["integrity/replaced.property", "integrity/salvage-moved", "retention/large-copies", "store/driver"],
-  ...["cli/shell-words", "turns/run-marks", "viewer/page-size"],
+  ...["effects/effects-tries", "langgraph/parallel-visits", "runner/fingerprint-builds", "turns/run-marks", "viewer/page-size"],
+  ...["integrity/replaced.property", "integrity/salvage-moved", "retention/large-copies", "store/driver", "cli/shell-words"],
+  ...VARIANTS,
 ];
 
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */

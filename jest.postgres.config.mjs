@@ -1,5 +1,7 @@
 import base from "./jest.config.mjs";
-import { POSTGRES_LONG_SUITES, POSTGRES_SUITES } from "./jest.lanes.mjs";
+import { POSTGRES_LONG_SUITES, POSTGRES_SUITES, VARIANTS } from "./jest.lanes.mjs";
+
+const isLong = process.env.TURNS_LONG === "1";
 
 process.env.TURNS_ENGINE = "postgres";
 
@@ -10,10 +12,8 @@ process.env.TURNS_ENGINE = "postgres";
  */
 export default {
   ...base,
-  testMatch: [...POSTGRES_SUITES, ...(process.env.TURNS_LONG === "1" ? POSTGRES_LONG_SUITES : [])].map(
-    (name) => `<rootDir>/__tests__/${name}.test.ts`,
-  ),
-  testPathIgnorePatterns: ["/node_modules/"],
+  testMatch: [...POSTGRES_SUITES, ...(isLong ? POSTGRES_LONG_SUITES : [])].map((name) => `<rootDir>/__tests__/${name}.test.ts`),
+  testPathIgnorePatterns: ["/node_modules/", ...(isLong ? [] : VARIANTS.map((name) => `/__tests__/${name}\\.test\\.ts$`))],
   resolver: "<rootDir>/__tests__/support/postgres/resolver.cjs",
   globalSetup: "<rootDir>/__tests__/setup/postgres-server.ts",
   globalTeardown: "<rootDir>/__tests__/setup/postgres-teardown.ts",
