@@ -56,6 +56,57 @@ describe("S4.1 answers without an id", () => {
   });
 });
 
+describe("S4.1 a question of a nested graph that was updated since", () => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+  const inner = () =>
+    new StateGraph(State)
+      .addNode("x", () => ({ log: ["x"] }))
+      .addNode("y", () => ({ log: [`y: ${interrupt("y?")}`] }))
+      .addEdge(START, "x")
+      .addEdge("x", "y");
+  const around = (node: never) => new StateGraph(State).addNode("sub", node).addEdge(START, "sub");
+  const config = { configurable: { thread_id: "t" } };
+
+  test.each([
+    ["in it", 1, "x", ["x", "edit", "y: yes"]],
+    ["in a graph in it", 2, "x", ["x", "edit", "y: yes"]],
+    ["in it, as the node that asked", 1, "y", ["x", "edit"]],
+  ])(
+    "S4.1 %s isn't open: status doesn't show it, its answer is refused, and the next question is asked",
+    async (_, depth, as, log) => {
+      const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+      const sub = depth === 1 ? inner().compile() : around(inner().compile() as never).compile();
+      const graph = around(sub as never)
+        .addNode("beside", () => ({ log: [`beside: ${interrupt("beside?")}`] }))
+        .addEdge(START, "beside")
+        .compile({ checkpointer: saver });
+      const runner = new GraphRunner(graph);
+      const open = async () => (await runner.status("t")).waiting;
+      await runner.invoke({}, { threadId: "t" });
+      const before = await open();
+      expect(before.map(({ value }) => value).sort()).toEqual(["beside?", "y?"]);
+      let state: any = await graph.getState(config, { subgraphs: true });
+      for (let at = 0; at < depth; at += 1) state = state.tasks.find(({ name }: { name: string }) => name === "sub").state;
+      await graph.updateState(state.config, { log: ["edit"] }, as);
+
+      expect((await open()).map(({ value }) => value)).toEqual(["beside?"]);
+      const dropped = before.find(({ value }) => value === "y?")?.id ?? "";
+      const answer = (id: string | undefined, word: string) =>
+        runner.resume({ threadId: "t", command: new Command({ resume: { [id ?? ""]: word } }) });
+      await expect(answer(dropped, "for nobody")).rejects.toMatchObject({ code: "UNKNOWN_INTERRUPT" });
+      await answer((await open())[0]?.id, "yes");
+      await expect(answer(dropped, "for nobody")).rejects.toMatchObject({ code: "UNKNOWN_INTERRUPT" });
+      for (const { id } of await open()) await answer(id, "yes");
+      expect(await runner.status("t")).toMatchObject({ finished: true, waiting: [] });
+      const { values } = (await graph.getState(config)) as { values: { log: string[] } };
+      expect(values.log.toSorted()).toEqual(["beside: yes", ...log].toSorted());
+      await (saver.close() as unknown);
+    },
+  );
+});
+
 /* The whole of it, with kills and in random order, is in `answers-crash.test.ts`. */
 describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
   /** Calls the thread once after the other: with answers by the text of the question, a plain one, or none. */

@@ -10,6 +10,7 @@ import {
   START,
   StateGraph,
   task,
+  UntrackedValueChannel,
 } from "@langchain/langgraph";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
@@ -496,5 +497,83 @@ describe("S4.6 nothing leads around it", () => {
     expect(db.prepare("SELECT count(*) FROM langgraph_checkpoints").pluck().get()).toBe(4);
     db.close();
     expect(everythingIn(file).includes(SECRET)).toBe(false);
+  });
+});
+
+describe("S4.6 values of untracked channels, which LangGraph doesn't save,", () => {
+  const Untracked = Annotation.Root({
+    seen: State.spec.seen,
+    client: (() => new UntrackedValueChannel<{ card: string; call?: () => string }>()) as never,
+  });
+  const client = { card: SECRET, call: () => "called" };
+  // LangGraph saves what a Send carries and what a graph is called with, so no function is in there.
+  const plain = { card: SECRET };
+
+  test("S4.6 are in no turn: of a node, of a Send, of a graph in a node, or in a Command; and every turn is saved", async () => {
+    const { saver, failures } = worldOf({});
+    const inner = new StateGraph(Untracked)
+      .addNode("in", () => ({ seen: ["in"], client }) as object)
+      .addNode("up", () => new Command({ graph: Command.PARENT, update: { seen: ["up"], client } as never, goto: "last" }))
+      .addEdge(START, "in")
+      .addEdge("in", "up")
+      .compile();
+    const graph = saver.attach(
+      new StateGraph(Untracked)
+        .addNode("opens", () => ({ seen: ["opens"], client }) as object)
+        .addNode(
+          "sends",
+          () => new Command({ update: { client: plain } as never, goto: [new Send("each", { seen: [], client: plain })] }),
+          {
+            ends: ["each"],
+          },
+        )
+        .addNode("each", (state: any) => ({ seen: [typeof state.client.card] }))
+        .addNode("inner", inner, { ends: ["last"] })
+        .addNode(
+          "last",
+          (state: any) =>
+            [
+              new Command({
+                update: [
+                  ["seen", [state.client.call()]],
+                  ["client", client],
+                ],
+              }),
+            ] as never,
+        )
+        .addEdge(START, "opens")
+        .addEdge("opens", "sends")
+        .addEdge("each", "inner")
+        .compile({ checkpointer: saver }),
+    );
+    const { seen } = await graph.invoke({ seen: ["first"] }, config);
+    expect(seen.slice(-3)).toEqual(["string", "up", "called"]);
+    const turns = await contents(saver);
+    expect(turns).toHaveLength(14);
+    expect(JSON.stringify(turns)).not.toContain(SECRET);
+    expect(turns.filter((turn) => typeof turn === "string")).toEqual([]);
+    expect(failures).toEqual([]);
+  });
+
+  test("S4.6 are left out of results alone: an error and a question are kept under any name", async () => {
+    const { saver } = worldOf({});
+    const names = Annotation.Root({
+      seen: State.spec.seen,
+      error: (() => new UntrackedValueChannel<string>()) as never,
+      interrupts: (() => new UntrackedValueChannel<string>()) as never,
+    });
+    const graph = saver.attach(
+      new StateGraph(names)
+        .addNode("asks", () => ({ seen: [interrupt("May I?")] }))
+        .addNode("fails", () => Promise.reject(new Error("not today")))
+        .addEdge(START, "asks")
+        .addEdge("asks", "fails")
+        .compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ seen: [] }, config);
+    await expect(graph.invoke(new Command({ resume: "yes" }), config)).rejects.toThrow("not today");
+    const turns = JSON.stringify(await contents(saver));
+    expect(turns).toContain("May I?");
+    expect(turns).toContain("not today");
   });
 });

@@ -100,7 +100,7 @@ async function newAnswers(
   const isShown = (id: string): boolean => (unfinished?.questions ?? []).some((question) => question.id === id);
   const isOpen = (id: string): boolean => {
     // On LangGraph 1.4 the next question of a nested node has the same id, and nobody has seen it yet.
-    if (isShown(id) && !unanswered.includes(id)) return false;
+    if ((isShown(id) && !unanswered.includes(id)) || unfinished?.dropped?.includes(id) === true) return false;
     const fate = fates.get(id);
     // A question of an older LangGraph has no id, so any answer may be for it.
     return fate === undefined ? unanswered.includes(id) || unanswered.includes(undefined) : fate === "open";

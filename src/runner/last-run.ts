@@ -134,10 +134,24 @@ export interface Unfinished {
   waits: boolean;
   /** The open questions; undefined if they aren't known. */
   questions: readonly Question[] | undefined;
+  /** Ids of questions that an update of their graph has dropped. */
+  dropped?: readonly unknown[];
 }
 
 interface GraphWithState {
-  getState(config: object): Promise<{ next: string[]; tasks: { id: string; name: string; interrupts: Interrupts }[] }>;
+  getState(config: object, options?: { subgraphs: boolean }): Promise<State>;
+}
+interface State {
+  next: string[];
+  metadata?: { source: string };
+  tasks: readonly StateTask[];
+}
+interface StateTask {
+  id: string;
+  name: string;
+  interrupts: Interrupts;
+  /** The graph in the node: where it is, or its state. */
+  state?: object | State;
 }
 type Interrupts = readonly (Interrupt | readonly Interrupt[])[];
 interface Interrupt {
@@ -168,13 +182,18 @@ export async function unfinishedOf(
     const nodes = dueFrom(head);
     return nodes.length === 0 ? undefined : { nodes, waits: false, questions: undefined };
   }
-  const due = state.tasks.filter((task) => state.next.includes(task.name));
+  const dropped = await droppedQuestions(graph as unknown as GraphWithState, config, state);
+  const tasks = state.tasks.map((task) => ({
+    ...task,
+    interrupts: task.interrupts.flat().filter(({ id }) => !dropped.includes(id)),
+  }));
+  const due = tasks.filter((task) => state.next.includes(task.name));
   // A task that has written its result still carries the question it asked before.
   const ended = new Set(results.map(([taskId]) => taskId));
-  const ofGraph = state.tasks
+  const ofGraph = tasks
     .filter(({ id }) => !ended.has(id))
     .flatMap(({ id: nodeTaskId, name: node, interrupts }) =>
-      interrupts.flat().map(({ id, value }): Question => ({ id, value, node, nodeTaskId })),
+      interrupts.map(({ id, value }): Question => ({ id, value, node, nodeTaskId })),
     );
   // Of the tasks that a functional graph waits for, LangGraph tells the question of one.
   const known = new Set(state.tasks.map(({ id }) => id));
@@ -191,8 +210,32 @@ export async function unfinishedOf(
     );
   const inTasks = new Set(ofTasks.map(({ id }) => id));
   const questions = [...ofGraph.filter(({ id }) => !inTasks.has(id)), ...ofTasks];
-  return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0), questions };
+  return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0), questions, dropped };
 }
+
+/**
+ * The questions of graphs in nodes that were updated by hand since. The outermost graph still has them, but their nodes run on another
+ * checkpoint now and ask under another id, so nobody would get an answer.
+ */
+async function droppedQuestions(graph: GraphWithState, config: object, { tasks }: State): Promise<unknown[]> {
+  if (!tasks.some(({ state, interrupts }) => state !== undefined && interrupts.length > 0)) return [];
+  try {
+    const whole = await graph.getState(config, { subgraphs: true });
+    return whole.tasks.flatMap(({ state, interrupts }) => idsOf(interrupts).filter((id) => isDropped(id, state)));
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return [];
+  }
+}
+
+function isDropped(id: unknown, state: StateTask["state"]): boolean {
+  if (state === undefined || !("tasks" in state)) return false;
+  const asking = state.tasks.filter(({ interrupts }) => idsOf(interrupts).includes(id));
+  if (asking.length === 0) return ["update", "fork"].includes(state.metadata?.source ?? "");
+  return asking.every((task) => isDropped(id, task.state));
+}
+
+const idsOf = (interrupts: Interrupts): unknown[] => interrupts.flat().map(({ id }) => id);
 
 export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, isAtBreakpoint = false): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;

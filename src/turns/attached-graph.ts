@@ -1,10 +1,11 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { describe, TurnsError } from "../errors";
 import { documentText, type GraphDocument, nodePathOf, ofNode, parseDocument, type Versions } from "../guards/graph-document";
-import { nodePathsOf } from "../guards/graph-nodes";
+import { nodePathsOf, nodesIn } from "../guards/graph-nodes";
 import type { Gate, Gates } from "../guards/gates";
 import { corrupted } from "../store/refusals";
 import type { GraphReference, GraphRow } from "../store/store";
+import { type Untracked, untrackedIn } from "./untracked";
 
 /** What this package needs of a compiled graph. */
 export interface PregelLike {
@@ -42,6 +43,8 @@ interface Configuration {
   gates: Gates | undefined;
 }
 
+const NONE: Untracked = new Set();
+
 type Fingerprints = typeof import("../guards/fingerprint");
 
 let fingerprints: Fingerprints | undefined;
@@ -69,6 +72,8 @@ export class AttachedGraph {
   #gates: Gates = {};
   #versions: Versions = {};
   #stateVersion: string | undefined;
+  /** By the path of a graph's node. */
+  #untracked: Map<string, Untracked> | undefined;
 
   constructor(graph: object) {
     this.#graph = graph;
@@ -116,6 +121,14 @@ export class AttachedGraph {
   /** Undefined for nodes that the document doesn't show: functional tasks, and graphs that a node calls by itself. */
   fingerprintAt(nodeNs: string): string | undefined {
     return this.#document && ofPath(this.#document, nodePathOf(nodeNs))?.fingerprint;
+  }
+
+  /** The untracked channels of the graph that a node is in. */
+  untrackedAt(nodeNs: string): Untracked {
+    this.#untracked ??= new Map(
+      [...nodesIn(this.#graph)].map(({ path, graph }) => [path, untrackedIn((graph as PregelLike).channels)]),
+    );
+    return this.#untracked.get(nodePathOf(nodeNs)) ?? NONE;
   }
 
   gateAt(nodeNs: string): Gate | undefined {

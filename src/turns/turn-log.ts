@@ -1,3 +1,4 @@
+import { Command, isCommand } from "@langchain/langgraph";
 import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
 import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
@@ -25,6 +26,7 @@ import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
 import type { ModelCaller } from "./tokens";
 import type { TurnReports } from "./turn-reports";
+import { type Untracked, withoutUntracked } from "./untracked";
 
 interface TurnLogParts {
   store: Store;
@@ -161,7 +163,8 @@ export class TurnLog {
     // If nodes may run on checkpoints that couldn't be saved, a Thought doesn't depend on them.
     const needsSaves = options.onCheckpointError !== "continue";
     try {
-      const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
+      const saved = withoutUntracked(input, untrackedOf(attempt));
+      const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), saved, isTold && needsSaves, (state) =>
         store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
       );
       reports.turnSaved(row);
@@ -240,7 +243,9 @@ export class TurnLog {
   async #action(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<TurnRow | undefined> {
     const { store, redaction, reports } = this.#parts;
     try {
-      const row = await redaction.inTurn(this.#unsaved(attempt, "Action", status), outcome, false, ({ packed }) =>
+      const isResult = status === "ok" || status === "handoff";
+      const saved = isResult ? withoutUntracked(outcome, untrackedOf(attempt, outcome)) : outcome;
+      const row = await redaction.inTurn(this.#unsaved(attempt, "Action", status), saved, false, ({ packed }) =>
         store.saveAction({ ...this.#row(attempt), status, update: packed }, "boundary"),
       );
       reports.turnSaved(row);
@@ -353,6 +358,12 @@ export class TurnLog {
   #lost({ threadId, name: nodeName, nodeTaskId }: Attempt, turnType: TurnType, error: unknown): void {
     this.#parts.reports.turnLost(threadId, { nodeName, turnType, error }, nodeTaskId);
   }
+}
+
+/** A node may return a Command for the graph around its own. */
+function untrackedOf({ run, nodeNs }: Attempt, outcome?: unknown): Untracked {
+  const isForParent = isCommand(outcome) && outcome.graph === Command.PARENT;
+  return run.graph?.untrackedAt(isForParent ? namespaceAbove(nodeNs) : nodeNs) ?? new Set();
 }
 
 function className(value: unknown): string {
