@@ -42,7 +42,8 @@ export const WEB = command<WebOptions>({
       program: toCopy("turns"),
       graph: loaded && { runner: loaded.runner, name: module ?? "" },
       version: typeof TURNS_VERSION === "string" ? TURNS_VERSION : "unknown",
-      report: (what, error) => process.stderr.write(`turns: ${safe(`${what}: ${messageOf(error)}`)}\n`),
+      report: (what, error) =>
+        process.stderr.write(`turns: ${safe(error === undefined ? what : `${what}: ${messageOf(error)}`)}\n`),
     });
     const own = loaded?.runner.saver ?? saver;
     try {
