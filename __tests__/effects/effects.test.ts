@@ -83,7 +83,7 @@ describe("S3.5 a saver that is closed in the middle of an effect", () => {
       finish();
       const caught = await running;
       // The node sees the effect's own error, and the log has the other one.
-      const words = how === "done" ? String(caught) : logged.find((error) => String(error).startsWith("EffectNotRecorded"));
+      const words = how === "done" ? caught.message : logged.find((error) => String(error).startsWith("EffectNotRecorded"));
       if (how === "failed") expect(caught.message).toBe("mail down");
       expect(words).toMatch(
         how === "done" ? /is done, but its outcome could not be saved;/ : /has failed, but its outcome could not be saved;/,

@@ -183,10 +183,11 @@ test("S10.2 an answer returns while the thread runs, and a second one is refused
 
 test("S10.2 if the program ends while a run from the page is running, it tells where the run stopped and how it continues", async () => {
   const own = openSaver(tempFile());
+  let finish: (() => void) | undefined;
   const graph = new StateGraph(Order)
     .addNode("ask", () => ({ note: String(interrupt("Go?")) }))
     .addNode("wait", async () => {
-      await new Promise<void>((resolve) => (release = resolve));
+      await new Promise<void>((resolve) => (finish = resolve));
       return {};
     })
     .addNode("pack", () => ({}))
@@ -196,14 +197,13 @@ test("S10.2 if the program ends while a run from the page is running, it tells w
     .addEdge("pack", END);
   const ownRunner = new GraphRunner(graph.compile({ checkpointer: own })) as unknown as GraphRunner<never>;
   const page = await viewing(own, { write: true, graph: { runner: ownRunner, name: "./agent.ts#graph" } });
-  await ownRunner.invoke({ total: 1 } as never, { threadId: "stops", taskId: "first" } as never);
+  await ownRunner.invoke({ total: 1 }, { threadId: "stops", taskId: "first" } as never);
   const [{ id: interruptId }] = (await page.get("/api/threads/stops")).report.questions;
-  release = undefined;
   const { json } = await page.post("/api/threads/stops/answer", { confirm: "stops", interruptId, value: "go" });
   expect(json.running).toBe(true);
-  while (release === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (finish === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
   const draining = own.drain();
-  (release as () => void)();
+  finish();
   await draining;
   await page.close();
   expect(page.reports).toEqual([

@@ -82,7 +82,7 @@ interface Fields {
 }
 
 function fieldsOf(error: unknown): Fields {
-  return (error ?? {}) as Fields;
+  return error ?? {};
 }
 
 /** An error and its causes: Drizzle wraps the errors of its driver, Prisma those of its adapter. */
