@@ -51,7 +51,7 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
     ecma: 2020,
     compress: { passes: 3, toplevel: true, ...names },
     mangle: { toplevel: true, ...names },
-    format: { max_line_len: 1_600, ascii_only: true },
+    format: { max_line_len: 500, ascii_only: true },
   });
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }

@@ -55,7 +55,7 @@ await Promise.all((await readdir(DIST)).filter((file) => /\.js(\.map)?$/.test(fi
 const keepsNames = { keep_classnames: true };
 const shorterLocals = {
   name: "shorter-locals",
-  // Node prints the line that threw. The program catches what its commands throw.
+  // Node prints the line that threw before the message of an error that nobody catches. The program catches what its commands throw.
   renderChunk: (code, { name }) => {
     const isRunOnly = isProgram(name);
     const names = isRunOnly ? {} : keepsNames;
@@ -67,7 +67,7 @@ const shorterLocals = {
       mangle: { toplevel: true, ...names, ...(isRunOnly && { properties: { regex: /^_[a-z]/ } }) },
       ...names,
       sourceMap: true,
-      format: { max_line_len: isRunOnly ? 4_000 : 1_000, ascii_only: !isRunOnly },
+      format: { max_line_len: isRunOnly ? 4_000 : 400, ascii_only: !isRunOnly },
     });
   },
 };

@@ -247,6 +247,30 @@ describe("a graph that --graph names", () => {
     }
   });
 
+  test("S10.1 what a module and its nodes print goes to stderr, so that stdout is the JSON document alone", async () => {
+    const place = await world();
+    const file = path.join(mkdtempSync(path.join(ROOT, ".tmp", "prints-")), "agent.mjs");
+    writeFileSync(
+      file,
+      `import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+       console.log("loading");
+       const State = Annotation.Root({ total: Annotation(), note: Annotation() });
+       const charge = () => { console.log("charging"); process.stdout.write("charged\\n"); };
+       export const graph = (saver) =>
+         new StateGraph(State).addNode("charge", charge).addEdge(START, "charge").addEdge("charge", END).compile({ checkpointer: saver });`,
+    );
+    try {
+      const args = ["resume", "failed", "--graph", `${file}#graph`, "--drift", "continue", "--yes"];
+      const shown = await turns(place, ...args, "--dry-run", "--table");
+      expect(shown.stdout).toMatch(/^loading\n/);
+      const { code, stderr, stdout } = await turns(place, ...args, "--json");
+      expect(JSON.parse(stdout)).toMatchObject({ report: { state: "finished" } });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^loading\n(.*\n)*charging\ncharged\n/) });
+    } finally {
+      rmSync(path.dirname(file), { recursive: true });
+    }
+  });
+
   test("S10.1 recover says what it would do and what it skips; what it gives up is listed by stuck, and can be tried again", async () => {
     const place = await worldWithDead();
     expect((await json(place, "recover", withGraph("graph"), 4)).plan.threads).toEqual([

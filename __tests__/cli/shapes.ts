@@ -313,7 +313,7 @@ export const MOVING_SHAPES = {
     object({ from: text, to: text, isNew: z.boolean(), ...moved, refused: list(object(stays)), published: list(text) }),
     object({ threads: count, rows: count, refused: list(object({ ...stays, message: text })), done: z.boolean() }),
   ),
-  export: object({ ...format, threadId: text, path: text, redacted: z.boolean(), rows: count }),
+  export: object({ ...format, threadId: text, path: text, redacted: z.boolean(), rows: count.nullable() }),
   import: change(
     object({ threadId: text, from: text, to: text, isNew: z.boolean(), ...moved }),
     object({ threadId: text, rows: count }),

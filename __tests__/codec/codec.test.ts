@@ -535,6 +535,17 @@ describe("Values: what cannot be saved is a named error", () => {
     expect(error.message).toMatch(found);
   });
 
+  it("S2.6 Values: a text that is longer than JavaScript's may be is refused with its path and the limit", () => {
+    const limit = "text that makes the saved value longer than 536,870,888 characters, the most that a text of JavaScript has";
+    const long = {
+      get text() {
+        return "a".repeat(2 ** 29);
+      },
+    };
+    expect(refused({ deep: ["short", long] }).message).toContain(`at deep[1].text there is ${limit}. Remove`);
+    expect(refused({ deep: ["short", new Uint8Array(420_000_000)] }).message).toContain(`at deep[1] there is ${limit}. Remove`);
+  });
+
   it("Values: memory that is shared, resizable or gone is refused", () => {
     const gone = new Uint8Array(8);
     structuredClone(gone.buffer, { transfer: [gone.buffer] });

@@ -62,6 +62,41 @@ function resumed(path: string, fn: (key: string) => string | Promise<string>, op
   return { saver, resume: () => attached(saver, line({ a })).invoke(null, thread()) };
 }
 
+describe("S3.5 a saver that is closed in the middle of an effect", () => {
+  test.each(["done", "failed"] as const)(
+    "S3.5 says so where the effect is %s, and the next resume has it in doubt",
+    async (how) => {
+      const path = fresh();
+      const logged: unknown[] = [];
+      const logger = { ...quietLogger(), error: (details: object) => void logged.push((details as { error?: unknown }).error) };
+      const saver = open(path, { logger });
+      let finish: (() => void) | undefined;
+      const send = async () => {
+        await new Promise<void>((resolve) => (finish = resolve));
+        if (how === "failed") throw new Error("mail down");
+        return "sent";
+      };
+      const nodes = { a: async () => ({ log: [await effect("send", send)] }) };
+      const running = refusal(attached(saver, line(nodes)).invoke(empty, thread()));
+      while (finish === undefined) await pause(1);
+      await (saver.close() as unknown);
+      finish();
+      const caught = await running;
+      // The node sees the effect's own error, and the log has the other one.
+      const words = how === "done" ? caught.message : logged.find((error) => String(error).startsWith("EffectNotRecorded"));
+      if (how === "failed") expect(caught.message).toBe("mail down");
+      expect(words).toMatch(
+        how === "done" ? /is done, but its outcome could not be saved;/ : /has failed, but its outcome could not be saved;/,
+      );
+      expect(words).toMatch(
+        / The saver was closed while it ran, so it is in doubt\. Open a new saver, settle it with saver\.effects/,
+      );
+      const next = open(path);
+      expect(await refusal(attached(next, line(nodes)).invoke(null, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    },
+  );
+});
+
 describe("an effect that is done", () => {
   test("S2.9 its intent is committed before its function, its result after, and a re-run gets the result without calling it", async () => {
     let seen = "";

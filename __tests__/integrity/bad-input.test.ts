@@ -1,5 +1,5 @@
 import { internalsOf } from "../../src/testing-internal";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
@@ -438,6 +438,20 @@ describe("bad input: files", () => {
     expect(opened(join(folder, "missing", "agent.db"))).toBe("STORE_UNAVAILABLE");
     expect(opened("/proc/agent.db")).toBe("STORE_UNAVAILABLE");
     expect(opened(join(dirname(folder), "x".repeat(300)))).toBe("STORE_UNAVAILABLE");
+  });
+
+  test("S2.6 bad input: a path that ends like a folder's is refused, and nothing is created", () => {
+    const file = tempFile("new");
+    const folder = dirname(file);
+    const before = readdirSync(folder);
+    expect(opened(`${file}/`)).toBe("INVALID_OPTION");
+    expect(() => TurnSaver.fromPath(`${file}/`)).toThrow(
+      `The path of the database is "${file}/", which ends like a folder's. Pass the path of a file: "${file}/agent.db". Nothing was created.`,
+    );
+    expect(readdirSync(folder)).toEqual(before);
+    expect(opened(`${folder}/`)).toBe("STORE_UNAVAILABLE");
+    expect(opened(file)).toBe("no error");
+    expect(opened(`${file}/`)).toBe("INVALID_OPTION");
   });
 
   test.each([undefined, null, "", "a\0b", 7, {}, []])("bad input: %p as path", (path) => {

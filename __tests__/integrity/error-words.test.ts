@@ -52,6 +52,17 @@ describe("S8.3 a rewind that can't be taken back says why, and what to do", () =
     at.saver.close();
   });
 
+  test("S8.3 the refusal of a rewind to a checkpoint that isn't there has the call that lists those that are", async () => {
+    const at = world();
+    await ranTasks(at, ["one"]);
+    const toNothing = () => at.saver.rewinds.toCheckpoint({ threadId: "t", checkpointId: "gone", reason: "r" });
+    expect((await refusal(toNothing)).message).toBe(
+      'Thread "t" can\'t be rewound to checkpoint "gone", which isn\'t there. It was pruned or rewound, or it was never saved (durability "exit"). ' +
+        'saver.list({"configurable":{"thread_id":"t"}}) lists the checkpoints there are. Nothing was deleted.',
+    );
+    at.saver.close();
+  });
+
   test("S8.3 the thread has newer work, or a later rewind went further back", async () => {
     const at = world();
     const runner = await ranTasks(at, ["one", "two", "three"]);

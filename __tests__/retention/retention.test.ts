@@ -787,6 +787,63 @@ describe("S2.4 the file", () => {
   });
 });
 
+describe("S2.4 a deletion that fails part-way", () => {
+  const broken = (shop: Shop, checkpointId: unknown): void =>
+    sqlOn(
+      shop.path,
+      `CREATE TRIGGER broken BEFORE DELETE ON langgraph_snapshots WHEN OLD.checkpoint_id = '${String(checkpointId)}'
+       BEGIN SELECT RAISE(ABORT, 'broken'); END`,
+    );
+  const said = async (failing: Promise<unknown>): Promise<any> => failing.catch((error: unknown) => error);
+  const TOLD = /^Pruning stopped part-way\. What it deleted stays deleted \(checkpoints: (\d+), writes: \d+, turns: \d+,/;
+
+  test("S2.4 a prune says how much of its thread is deleted already, and the same call finishes", async () => {
+    const shop = open({ frequency: 0 });
+    await shop.run(3);
+    const before = shop.count("langgraph_snapshots");
+    broken(shop, (await shop.roots())[4]);
+    const request = { threadId: THREAD, keepLast: 1, batchSize: 2 };
+    const error = await said(shop.saver.prune(request));
+    const deleted = before - shop.count("langgraph_snapshots");
+    expect(deleted).toBeGreaterThan(0);
+    expect([error.code, TOLD.exec(error.message)?.[1]]).toEqual(["STORE_FAILED", String(deleted)]);
+    expect(error.data.deleted).toMatchObject({ checkpoints: deleted });
+    expect(error.message).toMatch(/The step that failed: Database .*broken.* The same call continues\.$/);
+    sqlOn(shop.path, "DROP TRIGGER broken");
+    await shop.saver.prune(request);
+    expect(await shop.roots()).toHaveLength(1);
+  });
+
+  test("S2.4 if its first batch fails, nothing is deleted, and it says nothing else", async () => {
+    const shop = open({ frequency: 0 });
+    await shop.run(1);
+    sqlOn(shop.path, "CREATE TRIGGER broken BEFORE DELETE ON langgraph_snapshots BEGIN SELECT RAISE(ABORT, 'broken'); END");
+    const error = await said(shop.saver.prune({ threadId: THREAD, keepLast: 1 }));
+    expect(error.message).not.toContain("part-way");
+    expect(error.message).toContain("Nothing of it was saved");
+  });
+
+  test("S2.4 a prune of all threads counts what went from the thread that failed, and prunes the others", async () => {
+    const shop = open({ frequency: 0 });
+    for (const threadId of ["a", "b"]) await shop.run(2, threadId);
+    const before = shop.count("langgraph_snapshots");
+    broken(shop, (await shop.roots("a"))[4]);
+    const report = await shop.saver.prune({ keepLast: 1, batchSize: 2 });
+    expect(report).toMatchObject({ threads: 2, checkpoints: before - shop.count("langgraph_snapshots") });
+    expect(report.failed).toMatchObject([{ threadId: "a", error: { code: "STORE_FAILED" } }]);
+    expect(String(report.failed[0]?.error)).toContain("Pruning stopped part-way.");
+  });
+
+  test("S2.1 deleteForRuns says what went from the threads before the one that failed", async () => {
+    const shop = open({ frequency: 0 });
+    for (const threadId of ["a", "b"]) await shop.graph.invoke(input("1"), { ...at(threadId), metadata: { run_id: "r" } });
+    const before = shop.count("langgraph_snapshots");
+    broken(shop, (await shop.roots("b"))[2]);
+    const error = await said(shop.saver.retention.deleteForRuns(["r"]));
+    expect(TOLD.exec(error.message)?.[1]).toBe(String(before - shop.count("langgraph_snapshots")));
+  });
+});
+
 describe("S2.1 deleteForRuns", () => {
   const ofRun = (runId: string, threadId = THREAD): any => ({ ...at(threadId), metadata: { run_id: runId } });
 

@@ -155,7 +155,10 @@ describe("S3.5 while a rewind is unfinished", () => {
     };
     await refusal(saver.rewind(TO_A, undosNamed({ back })));
     const before = rowsOfThread(path, "t");
-    expect(await refusal(saver.retention.deleteForRuns(["the run"]))).toMatchObject({ code: "REWIND_UNFINISHED" });
+    expect(await refusal(saver.retention.deleteForRuns(["the run"]))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+      message: expect.stringContaining('or saver.rewinds.finish({"threadId":"t"}), which continues where it was;') as string,
+    });
     expect(rowsOfThread(path, "t")).toEqual(before);
   });
 

@@ -66,6 +66,18 @@ describe.each(LIBRARIES)("a database that fails, by $name", (library) => {
     expect(await bank.charges()).toEqual([{ key: effect!.key, cents: 5 }]);
   });
 
+  test.each(PLACES.filter((place) => place !== "its beginning"))(
+    "S9.6 a transaction that another one got in the way of at %s, as PostgreSQL tells it, is STORE_BUSY, which a retry is for",
+    async (place) => {
+      if (bank.env["BANK_SCHEMA"] === undefined) return;
+      const { run } = charging();
+      const repaired = await failing(bank, place);
+      const caught = await refusal(run("a"));
+      await repaired();
+      expect(caught).toMatchObject({ code: "STORE_BUSY", message: expect.stringContaining("got in the way") as string });
+    },
+  );
+
   test("S9.6 an error of the user's own statement is the function's: onError says what it means", async () => {
     const { seen, status, run, resume } = charging();
     await bank.sql("CREATE UNIQUE INDEX once ON charges (cents)");

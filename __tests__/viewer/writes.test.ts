@@ -181,6 +181,39 @@ test("S10.2 an answer returns while the thread runs, and a second one is refused
   await until("slow", "finished");
 });
 
+test("S10.2 if the program ends while a run from the page is running, it tells where the run stopped and how it continues", async () => {
+  const own = openSaver(tempFile());
+  let finish: (() => void) | undefined;
+  const graph = new StateGraph(Order)
+    .addNode("ask", () => ({ note: String(interrupt("Go?")) }))
+    .addNode("wait", async () => {
+      await new Promise<void>((resolve) => (finish = resolve));
+      return {};
+    })
+    .addNode("pack", () => ({}))
+    .addEdge(START, "ask")
+    .addEdge("ask", "wait")
+    .addEdge("wait", "pack")
+    .addEdge("pack", END);
+  const ownRunner = new GraphRunner(graph.compile({ checkpointer: own })) as unknown as GraphRunner<never>;
+  const page = await viewing(own, { write: true, graph: { runner: ownRunner, name: "./agent.ts#graph" } });
+  await ownRunner.invoke({ total: 1 }, { threadId: "stops", taskId: "first" } as never);
+  const [{ id: interruptId }] = (await page.get("/api/threads/stops")).report.questions;
+  const { json } = await page.post("/api/threads/stops/answer", { confirm: "stops", interruptId, value: "go" });
+  expect(json.running).toBe(true);
+  while (finish === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
+  const draining = own.drain();
+  finish();
+  await draining;
+  await page.close();
+  expect(page.reports).toEqual([
+    [
+      'thread "stops" stopped before node "pack", because this program ends. Everything that completed is kept. Continue: turns resume stops --graph ./agent.ts#graph --yes',
+      undefined,
+    ],
+  ]);
+});
+
 test("S10.2 a failed thread is resumed; what it fails with is an answer", async () => {
   await run("fails", "first", 600);
   await answered("fails", "go");

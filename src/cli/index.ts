@@ -6,7 +6,7 @@ import { setFlagsFromString } from "node:v8";
 setFlagsFromString("--heap-growing-percent=50");
 // While LangGraph is loaded, Node 24 would let the space for new objects grow to 64 MB, and keep it. The default is 2.
 setFlagsFromString("--semi-space-growth-factor=1");
-const { hasLoadedModule, run } = await import("./program");
+const { hasLoadedModule, print, run } = await import("./program");
 setFlagsFromString("--semi-space-growth-factor=2");
 
 // A reader that has seen enough (`| head`) closes the pipe. That's no error.
@@ -19,5 +19,5 @@ for (const stream of [process.stdout, process.stderr])
 
 void run(process.argv.slice(2)).then((code) => {
   process.exitCode = code;
-  if (hasLoadedModule()) process.stdout.write("", () => process.exit(code));
+  if (hasLoadedModule()) print("", () => process.exit(code));
 });

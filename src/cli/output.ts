@@ -30,6 +30,21 @@ export interface OutputOptions {
   utc?: boolean;
 }
 
+let toStdout: typeof process.stdout.write | undefined;
+
+/** Writes to stdout, also after {@link keepStdout}. */
+export function print(text: string, written?: () => void): void {
+  (toStdout ?? process.stdout.write.bind(process.stdout))(text, written);
+}
+
+/** What a module that `--graph` loads prints goes to stderr if a program reads the answer. Else it would stand in its JSON. */
+export function keepStdout(options: OutputOptions): void {
+  const { stdout, stderr } = process;
+  if (toStdout !== undefined || wantsText(options)) return;
+  toStdout = stdout.write.bind(stdout);
+  stdout.write = stderr.write.bind(stderr);
+}
+
 /** An answer for a terminal, or for a program. */
 export function write(answer: Answer, options: OutputOptions): void {
   if (answer.isWritten === true) return;
@@ -38,18 +53,18 @@ export function write(answer: Answer, options: OutputOptions): void {
   const data = wanted === undefined ? answer.data : reduced(answer, wanted);
   if (options.jsonl === true) {
     const list = answer.list === undefined ? [data] : ((data as Record<string, unknown>)[answer.list] as object[]);
-    for (const item of list) stdout.write(`${JSON.stringify(item)}\n`);
+    for (const item of list) print(`${JSON.stringify(item)}\n`);
     return;
   }
   if (!wantsText(options)) {
-    stdout.write(`${JSON.stringify({ format: FORMAT, ...data }, undefined, 2)}\n`);
+    print(`${JSON.stringify({ format: FORMAT, ...data }, undefined, 2)}\n`);
     return;
   }
   const look = lookOf(options);
   const text = wanted === undefined ? answer.text(look) : fieldsTable(answer, data, wanted, look);
   const lines = text === "" ? "" : `${graphNote(text, look)}${passwordNote(text)}\n`;
   if (stdout.isTTY && options.pager !== false && lines.split("\n").length > stdout.rows && paged(lines, env)) return;
-  stdout.write(lines);
+  print(lines);
 }
 
 /** Whether a person reads it. */

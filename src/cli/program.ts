@@ -18,11 +18,12 @@ import { completionOf, SHELLS } from "./completion";
 import { closed, opened } from "./database";
 import { DONE, exitCodeOf, lastMessageOf, UsageError, WRONG_USAGE } from "./exit";
 import { interrupted } from "./interrupt";
-import { type Answer, type OutputOptions, write } from "./output";
+import { type Answer, keepStdout, type OutputOptions, write } from "./output";
 import { type DatabaseOptions, isPlace, passwordNote, startedWith, withoutPassword, withoutPasswords } from "./place";
 import { safe, word } from "./text";
 
 export { hasLoadedModule } from "./graph-module";
+export { print } from "./output";
 
 /** The build puts the package's version here. */
 declare const TURNS_VERSION: string | undefined;
@@ -48,7 +49,11 @@ export async function run(argv: readonly string[]): Promise<number> {
   const args = first !== undefined && isPlace(first) ? ["--db", ...argv] : [...argv];
   let exit = DONE;
   const program = assembled((code) => (exit = code));
-  program.hook("preAction", (_, command) => startedWith(argv, command.optsWithGlobals()));
+  program.hook("preAction", (_, command) => {
+    const options = command.optsWithGlobals<Options & { graph?: unknown }>();
+    startedWith(argv, options);
+    if (typeof options.graph === "string") keepStdout(options);
+  });
   process.on("SIGINT", interrupted);
   try {
     await program.parseAsync(args, { from: "user" });

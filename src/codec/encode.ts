@@ -1,7 +1,7 @@
 import { types } from "node:util";
 import { TurnsError } from "../errors";
 import { ERROR_KINDS, ofSubclass } from "./built-ins";
-import { isStackOverflow, unserializable } from "./failures";
+import { foundAt, isStackOverflow, unserializable } from "./failures";
 import { KINDS } from "./table";
 import {
   chainLength,
@@ -61,8 +61,7 @@ function writing<T>(options: EncodeOptions | undefined, write: (writer: Writer) 
     return write(writer);
   } catch (error) {
     if (TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
-    if (isStackOverflow(error)) throw unserializable(writer.path(), "nesting too deep for the stack");
-    throw unserializable(writer.path(), "a value that throws when it is read", error);
+    throw unserializable(writer.path(), foundAt(error), isStackOverflow(error) ? undefined : error);
   }
 }
 

@@ -1,3 +1,4 @@
+import { constants } from "node:buffer";
 import { TurnsError } from "../errors";
 
 /** The error for a value that can't be saved. It keeps its parts, so that a caller can add where the value is. */
@@ -36,6 +37,22 @@ export function undecodable(reason: string): TurnsError {
     problem: `A saved value can't be read: ${reason}.`,
     remedy: "The row was changed, is damaged, or comes from a newer version; restore it or delete it.",
   });
+}
+
+/** What there is if reading a value, or writing its text, failed with an error that isn't ours. */
+export function foundAt(error: unknown): string {
+  if (isStackOverflow(error)) return "nesting too deep for the stack";
+  return isTooLong(error)
+    ? `text that makes the saved value longer than ${MOST}, the most that a text of JavaScript has`
+    : "a value that throws when it is read";
+}
+
+const MOST = `${constants.MAX_STRING_LENGTH.toLocaleString("en")} characters`;
+
+/** True if a text would be longer than JavaScript's are. Node's own error for bytes may be of another realm. */
+function isTooLong(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  return code === "ERR_STRING_TOO_LONG" || message === "Invalid string length";
 }
 
 /** True for a stack overflow of the JavaScript engine. */

@@ -50,10 +50,14 @@ export const unclear = (row: EffectRow): TurnsError =>
     remedy: "It was not run. Give each effect an `id` or an `input`, or try again within its function.",
   });
 
-export const notRecorded = (row: EffectRow, cause: unknown): TurnsError =>
+/** @param status what would have been saved */
+export const notRecorded = (row: EffectRow, status: EffectRow["status"], cause: unknown): TurnsError =>
   failure("EFFECT_NOT_RECORDED", row, {
-    problem: `${sentence(nameOf(row))} is done, but its outcome could not be saved; the reason is the cause.`,
-    remedy: `A retry in this process records it; otherwise it is in doubt: ${SETTLE(row)}.`,
+    problem: `${sentence(nameOf(row))} ${status === "done" ? "is done" : "has failed"}, but its outcome could not be saved; the reason is the cause.`,
+    // What a closed saver knows of it goes with it.
+    remedy: TurnsError.is(cause, "STORE_CLOSED")
+      ? `The saver was closed while it ran, so it is in doubt. Open a new saver, settle it with ${SETTLE(row)}, and resume. A \`probe\` settles it by itself, and so does \`idempotent\`.`
+      : `A retry in this process records it; otherwise it is in doubt: ${SETTLE(row)}.`,
     cause,
   });
 

@@ -294,7 +294,7 @@ export class EffectJournal {
     try {
       settled = await store.settleEffect(row.id, { ...outcome, seen: row, endedAt: options.clock().toISOString() });
     } catch (cause) {
-      throw notRecorded(row, cause);
+      throw notRecorded(row, outcome.status, cause);
     }
     this.#unsaved.delete(row.id);
     if (settled === undefined) throw await this.#goneError(row, work);

@@ -5,7 +5,7 @@ import { refuseWhileRunning } from "../rewind/plan";
 import { sideBySide } from "../side-by-side";
 import type { PruneCounts, RunRow, Store } from "../store/store";
 import { unfinishedRewind, unknownThread } from "../store/refusals";
-import { addCounts, NOTHING, pruneThread } from "./prune-thread";
+import { addCounts, hasAny, NOTHING, pruneThread, stoppedBy } from "./prune-thread";
 import { giveBack, removeLeftovers } from "./space";
 
 /**
@@ -119,18 +119,23 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
   for await (const threadId of threadsOf(parts.store, checked)) {
     if (checked.signal?.aborted === true) tally.done = false;
     if (!tally.done) break;
+    const counts = { ...NOTHING };
     try {
-      await pruneOne(parts, checked, threadId, tally);
+      await pruneOne(parts, checked, threadId, counts, tally);
     } catch (error) {
       // One thread with damaged rows must not keep the others from being pruned.
-      if (checked.threadId !== undefined || !parts.store.isOpen()) throw error;
-      tally.failed.push({ threadId, error });
+      if (checked.threadId !== undefined || !parts.store.isOpen()) throw checked.dryRun ? error : stoppedBy(error, tally);
+      tally.failed.push({ threadId, error: checked.dryRun ? error : stoppedBy(error, counts) });
     }
   }
-  if (!checked.dryRun) await removeLeftovers(parts.store, parts.isAlive);
-  if (!checked.dryRun) await giveBack(parts.store, { truncate: true, signal: checked.signal });
-  const bytesFreed = checked.dryRun ? 0 : Math.max(0, before - (await parts.store.space()).bytes);
-  return { ...tally, bytesFreed, dryRun: checked.dryRun };
+  if (checked.dryRun) return { ...tally, bytesFreed: 0, dryRun: true };
+  try {
+    await removeLeftovers(parts.store, parts.isAlive);
+    await giveBack(parts.store, { truncate: true, signal: checked.signal });
+    return { ...tally, bytesFreed: Math.max(0, before - (await parts.store.space()).bytes), dryRun: false };
+  } catch (error) {
+    throw stoppedBy(error, tally);
+  }
 }
 
 /** Includes the write-ahead log, so that its growing and shrinking doesn't count. */
@@ -149,7 +154,14 @@ async function* threadsOf(store: Store, { threadId }: CheckedPrune): AsyncGenera
   }
 }
 
-async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: string, tally: Tally): Promise<void> {
+/** @param counts what went from this thread, also if a later batch fails; it's in the tally, too */
+async function pruneOne(
+  parts: PruneParts,
+  request: CheckedPrune,
+  threadId: string,
+  counts: PruneCounts,
+  tally: Tally,
+): Promise<void> {
   const { keepTasks, keepLast, maxAgeMs, idleMs, dryRun } = request;
   if (idleMs !== undefined) {
     const whole = await takeIdle(parts, threadId, idleMs, dryRun);
@@ -164,10 +176,12 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
   if (keepTasks === undefined && keepLast === undefined && maxAgeMs === undefined) return;
   const before = maxAgeMs === undefined ? undefined : parts.now() - maxAgeMs;
   const wish = { kind: "criteria", keepTasks, keepLast, before } as const;
-  const went = await pruneThread(parts.store, threadId, wish, { ...request, sweep: () => true });
-  addCounts(tally, went.counts);
-  if (went.counts.checkpoints + went.counts.writes + went.counts.turns + went.counts.chunks > 0) tally.threads += 1;
-  tally.done = went.done;
+  try {
+    tally.done = (await pruneThread(parts.store, threadId, wish, { ...request, sweep: () => true }, counts)).done;
+  } finally {
+    addCounts(tally, counts);
+    if (hasAny(counts)) tally.threads += 1;
+  }
 }
 
 async function takeIdle({ store, now, isAlive }: PruneParts, threadId: string, idleMs: number, dryRun: boolean) {
@@ -203,12 +217,15 @@ export async function deleteForRuns(parts: PruneParts, ids: readonly string[]): 
   const before = await sizeNow(store);
   const total = { ...NOTHING };
   const kept: RunDeletionReport["kept"][number][] = [];
-  for (const threadId of threads) {
-    const pace = { dryRun: false, batchSize: BATCH, sweep: () => true };
-    const { counts, spared } = await pruneThread(store, threadId, { kind: "runs", runIds }, pace);
-    addCounts(total, counts);
-    for (const { ns, checkpointId } of spared) kept.push({ threadId, checkpointNs: ns, checkpointId });
+  try {
+    for (const threadId of threads) {
+      const pace = { dryRun: false, batchSize: BATCH, sweep: () => true };
+      const { spared } = await pruneThread(store, threadId, { kind: "runs", runIds }, pace, total);
+      for (const { ns, checkpointId } of spared) kept.push({ threadId, checkpointNs: ns, checkpointId });
+    }
+    await giveBack(store, { truncate: true });
+    return { ...total, threads: threads.length, kept, bytesFreed: Math.max(0, before - (await store.space()).bytes) };
+  } catch (error) {
+    throw stoppedBy(error, total);
   }
-  await giveBack(store, { truncate: true });
-  return { ...total, threads: threads.length, kept, bytesFreed: Math.max(0, before - (await store.space()).bytes) };
 }

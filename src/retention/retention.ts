@@ -2,7 +2,7 @@ import type { SaverEmitter } from "../events";
 import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { Store } from "../store/store";
-import { pruneThread } from "./prune-thread";
+import { hasAny, pruneThread } from "./prune-thread";
 import type { SpaceKeeper } from "./space";
 import { atEndOfMacrotask } from "../timers";
 
@@ -93,7 +93,7 @@ export class Retention {
     const { counts, examined } = await pruneThread(store, threadId, wish, { dryRun: false, batchSize: BATCH, sweep });
     state.wait = Math.floor(examined / LOOKED_AT_PER_SAVE);
     if (sweeps) space.later();
-    if (counts.checkpoints + counts.writes + counts.turns + counts.chunks === 0) return;
+    if (!hasAny(counts)) return;
     log.info({ threadId, ...counts }, "pruned");
     events.emit("pruned", { by: "retention", ...counts, threads: 1, deletedThreads: [], inDoubt: [], failed: [], done: true });
   }

@@ -184,7 +184,7 @@ export function pointOf(request: CheckpointRewindRequest, seq: number | undefine
   const { threadId, checkpointNs = "", checkpointId } = request;
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${describe(threadId)} can't be rewound to checkpoint ${describe(checkpointId)}, which isn't there.`,
-    remedy: 'It was pruned or rewound, or it was never saved (durability "exit"). Nothing was deleted.',
+    remedy: `It was pruned or rewound, or it was never saved (durability "exit"). saver.list(${JSON.stringify({ configurable: { thread_id: threadId } })}) lists the checkpoints there are. Nothing was deleted.`,
     data: { threadId, checkpointNs, checkpointId },
   });
 }

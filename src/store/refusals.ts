@@ -66,7 +66,7 @@ export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
   if (rewind.reason?.startsWith(SALVAGED) === true) return salvaged(rewind, what);
   return new TurnsError("REWIND_UNFINISHED", {
     problem: `${sentence(what)} is refused: a rewind of the thread to task ${describe(toTask)} (${rewindId}) began at ${rewind.createdAt} and isn't finished.`,
-    remedy: `Call the same rewind again, or saver.rewinds.finish, which continues where it was; or give it up with saver.rewinds.abandon(${JSON.stringify(rewindId)}). Nothing was changed.`,
+    remedy: `Call the same rewind again, or saver.rewinds.finish(${JSON.stringify({ threadId })}), which continues where it was; or give it up with saver.rewinds.abandon(${JSON.stringify(rewindId)}). Nothing was changed.`,
     data: { threadId, rewindId, toTask, targetSeq: rewind.targetSeq, reason: rewind.reason },
   });
 }

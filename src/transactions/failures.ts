@@ -63,27 +63,50 @@ export function isUnreached(error: unknown): boolean {
 /** Whether the connection was lost on which somebody waited for an answer. */
 export function isLost(error: unknown): boolean {
   return chainOf(error).some((link) => {
-    const { severity } = (link ?? {}) as { severity?: unknown };
-    if (typeof severity === "string") return LOST_CODES.test(codeOf(link));
+    const { severity, originalCode } = fieldsOf(link);
+    if (typeof severity === "string" || typeof originalCode === "string") return LOST_CODES.test(codeOf(link));
     return LOST.test(messageOf(link));
   });
 }
 
-/** An error and its causes: Drizzle wraps the errors of its driver. */
+/** What libraries put into an error: the driver's code and message, or where to find them. */
+interface Fields {
+  code?: unknown;
+  severity?: unknown;
+  cause?: unknown;
+  /** Of Prisma. */
+  meta?: { code?: unknown; driverAdapterError?: unknown } | null;
+  /** Of Prisma's driver adapters, in a cause that is no Error. */
+  originalCode?: unknown;
+  originalMessage?: unknown;
+}
+
+function fieldsOf(error: unknown): Fields {
+  return error ?? {};
+}
+
+/** An error and its causes: Drizzle wraps the errors of its driver, Prisma those of its adapter. */
 function chainOf(error: unknown): unknown[] {
   const chain = [error];
-  for (let link = error; link instanceof Error && link.cause !== undefined && chain.length < LONGEST_CHAIN;) {
-    link = link.cause;
+  for (let link = error; link instanceof Error && chain.length < LONGEST_CHAIN;) {
+    const { cause, meta } = fieldsOf(link);
+    link = meta?.driverAdapterError ?? cause;
+    if (link === undefined) break;
     chain.push(link);
   }
   return chain;
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  const { originalMessage } = fieldsOf(error);
+  return error instanceof Error ? error.message : typeof originalMessage === "string" ? originalMessage : String(error);
 }
 
+/** Prisma has one code for all statements that the database refused; the database's own is beside it. */
+const REFUSED_STATEMENT = "P2010";
+
 function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === "string" ? code : "";
+  const { code, meta, originalCode } = fieldsOf(error);
+  const own = code === REFUSED_STATEMENT ? meta?.code : (code ?? originalCode);
+  return typeof own === "string" ? own : "";
 }

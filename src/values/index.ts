@@ -1,5 +1,5 @@
 import { decode, encode, type EncodeOptions } from "../codec";
-import { Unserializable, unserializable } from "../codec/failures";
+import { foundAt, Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type {
   Chunk,
@@ -187,7 +187,7 @@ function define(target: Record<string, unknown>, key: string, value: unknown): v
 
 /** Turns an error of a getter or a proxy, thrown before the codec looks at it, into the codec's own error. */
 function readable(error: unknown): unknown {
-  return TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
+  return TurnsError.is(error) ? error : unserializable("", foundAt(error), error);
 }
 
 /** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */

@@ -5,7 +5,7 @@ import { takeBackCommand } from "../inspection/rewinds";
 import { rewindRefusal } from "../inspection/refusal";
 import { standingOf } from "../inspection/standing";
 import { previewRewind, rewinderWithoutGraph } from "../inspection/status";
-import { errorText, firstLine, listed, plural } from "../inspection/words";
+import { errorText, firstLine, listed, plural, startedAs, turns } from "../inspection/words";
 import { internalsOf } from "../internals";
 import { questionIds } from "../runner/last-run";
 import { isId } from "../system";
@@ -99,11 +99,8 @@ type Runner = NonNullable<Context["graph"]>["runner"];
  *
  * @throws {HttpError} 409 without a graph; what the run throws before it has begun
  */
-async function started(
-  { graph, report, program }: Context,
-  threadId: string,
-  run: (runner: Runner) => Promise<unknown>,
-): Promise<Done> {
+async function started(context: Context, threadId: string, run: (runner: Runner) => Promise<unknown>): Promise<Done> {
+  const { graph, program } = context;
   if (graph === undefined)
     throw new HttpError(
       409,
@@ -132,10 +129,23 @@ async function started(
     const message = rewindRefusal(failure.code, threadId, [], program);
     throw message === undefined ? failure : new HttpError(409, failure.code, message);
   }
-  if (!isOver) void running.then(() => failure !== undefined && report(`thread ${describe(threadId)}: the run failed`, failure));
+  if (!isOver) void running.then(() => failure !== undefined && reportEnd(context, graph.name, threadId, failure));
   // What a node threw is saved on the thread.
   const end = failure === undefined ? "It ran to its end." : firstLine(`It ran and failed: ${errorText(failure)}`);
   return { format: FORMAT, headline: isOver ? end : "Resumed.", command: null, running: !isOver };
+}
+
+/** Ctrl-C stops a run before its next node: nothing has failed then. */
+function reportEnd({ report, program }: Context, module: string, threadId: string, failure: Error): void {
+  const thread = `thread ${describe(threadId)}`;
+  if (!TurnsError.is(failure, "STORE_DRAINING")) {
+    report(`${thread}: the run failed`, failure);
+    return;
+  }
+  const resume = startedAs(program, turns("resume", [threadId], ["--graph", module], "--yes"));
+  const { node } = failure.data;
+  const before = typeof node === "string" ? ` before node ${describe(node)}` : "";
+  report(`${thread} stopped${before}, because this program ends. Everything that completed is kept. Continue: ${resume}`);
 }
 
 async function newestTurn({ saver }: Runner, threadId: string): Promise<string | undefined> {

@@ -48,7 +48,7 @@ export interface Context {
   program: string;
   version: string;
   /** Told of what nobody expected. */
-  report: (what: string, error: unknown) => void;
+  report: (what: string, error?: unknown) => void;
   isFile: boolean;
 }
 

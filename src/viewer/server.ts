@@ -30,7 +30,7 @@ export interface ViewerOptions {
   program?: string;
   version: string;
   /** Told of what nobody expected. */
-  report: (what: string, error: unknown) => void;
+  report: (what: string, error?: unknown) => void;
   patience?: Partial<Patience>;
 }
 

@@ -311,9 +311,9 @@ export const EXPORT = command<ExportOptions>({
     refuseOut(saver, out, overwrite);
     const partial = `${out}.partial-${randomUUID()}`;
     try {
-      const rows = redact
-        ? await writeRedacted(saver, threadId, partial)
-        : await copyToFile(saver, threadId, partial, { ...options, allowPlaintext });
+      // A redacted export has no rows.
+      const rows = redact ? null : await copyToFile(saver, threadId, partial, { ...options, allowPlaintext });
+      if (redact) await writeRedacted(saver, threadId, partial);
       refuseOut(saver, out, overwrite);
       renameSync(partial, out);
       const data = { threadId, path: out, redacted: redact, rows };
@@ -327,7 +327,7 @@ export const EXPORT = command<ExportOptions>({
             [
               ["thread", oneLine(threadId)],
               ["file", oneLine(out)],
-              ...(redact ? [] : [["rows", `${count(rows)}, each compared`] as const]),
+              ...(rows === null ? [] : [["rows", `${count(rows)}, each compared`] as const]),
             ],
             look,
           ) + `\n\n${next}`,
@@ -371,10 +371,9 @@ async function copyToFile(saver: BaseTurnSaver, threadId: string, file: string, 
   }
 }
 
-async function writeRedacted(saver: BaseTurnSaver, threadId: string, file: string): Promise<number> {
+async function writeRedacted(saver: BaseTurnSaver, threadId: string, file: string): Promise<void> {
   const { kind, ...rest } = await redactedThread(saver, threadId);
   writeFileSync(file, `${JSON.stringify({ kind, format: 1, ...rest }, undefined, 1)}\n`);
-  return 0;
 }
 
 interface ImportOptions extends ChangeOptions, DatabaseOptions {

@@ -21,6 +21,7 @@ import { DONE, FAILED, Interrupted, messageOf, NEEDS_DECISION, UsageError } from
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
 import { type Column, type Look, moreText, pairs, table } from "../look";
+import { print } from "../output";
 import { toCopy } from "../place";
 import { startProgress } from "../progress";
 import { errorText, nodeName, turns } from "../../inspection/words";
@@ -492,9 +493,7 @@ async function watched(runner: Runner, request: object, goOn: string): Promise<n
     runner,
     async (signal) => {
       for await (const report of runner.recoveries({ ...request, signal }))
-        process.stdout.write(
-          `${process.stdout.isTTY ? String(report) : JSON.stringify({ format: 1, ...plainReport(report) })}\n`,
-        );
+        print(`${process.stdout.isTTY ? String(report) : JSON.stringify({ format: 1, ...plainReport(report) })}\n`);
       return undefined as never;
     },
     goOn,

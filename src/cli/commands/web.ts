@@ -7,6 +7,7 @@ import { command, oneOf, whole } from "../command";
 import { INTERRUPTED, messageOf, UsageError } from "../exit";
 import { loadGraph } from "../graph-module";
 import { interruptible } from "../interrupt";
+import { print } from "../output";
 import { type DatabaseOptions, passwordNote, toCopy } from "../place";
 import { safe } from "../text";
 
@@ -41,7 +42,8 @@ export const WEB = command<WebOptions>({
       program: toCopy("turns"),
       graph: loaded && { runner: loaded.runner, name: module ?? "" },
       version: typeof TURNS_VERSION === "string" ? TURNS_VERSION : "unknown",
-      report: (what, error) => process.stderr.write(`turns: ${safe(`${what}: ${messageOf(error)}`)}\n`),
+      report: (what, error) =>
+        process.stderr.write(`turns: ${safe(error === undefined ? what : `${what}: ${messageOf(error)}`)}\n`),
     });
     const own = loaded?.runner.saver ?? saver;
     try {
@@ -87,14 +89,14 @@ async function listening(options: ViewerOptions): Promise<Viewer> {
 /** Prints the link, and waits for Ctrl-C. */
 async function shown(viewer: Viewer, { write, open }: { write: boolean; open: boolean }, signal: AbortSignal): Promise<void> {
   const link = viewer.newLink();
-  process.stdout.write(`${link}\n`);
+  print(`${link}\n`);
   const { stdin, stderr } = process;
   const what = write ? "Changes are allowed" : "Read-only";
   const enter = stdin.isTTY ? "; Enter prints a new one" : "";
   stderr.write(`${what}. The link works once, in one browser${enter}. Ctrl-C ends it.${passwordNote(toCopy("turns"))}\n`);
   if (open) openBrowser(link);
   const lines = stdin.isTTY ? createInterface({ input: stdin }) : undefined;
-  lines?.on("line", () => process.stdout.write(`${viewer.newLink()}\n`));
+  lines?.on("line", () => print(`${viewer.newLink()}\n`));
   await new Promise<void>((resolve) => {
     signal.addEventListener("abort", () => resolve(), { once: true });
     process.once("SIGTERM", () => resolve());

@@ -9,6 +9,7 @@ import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from ".
 import { uptime } from "../../system";
 import { closeFile, refuseEmptied } from "./opened-file";
 import { existsSync } from "node:fs";
+import { sep } from "node:path";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short. `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
@@ -38,6 +39,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
       remedy: 'Pass the path of a file, as a non-empty string without NUL characters, or ":memory:".',
     });
   }
+  refuseFolder(path.trim());
   let db: SqliteDatabase;
   // better-sqlite3 takes spaces off the ends of a path.
   const isThere = existsSync(path.trim());
@@ -56,6 +58,19 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
     closeFile(db);
     throw error;
   }
+}
+
+/**
+ * SQLite would take the slash off, and create a file with the name of the folder.
+ *
+ * @throws {TurnsError} INVALID_OPTION for a path that ends like a folder's; one that is there is refused when it's opened
+ */
+function refuseFolder(path: string): void {
+  if (!(path.endsWith("/") || path.endsWith(sep)) || existsSync(path)) return;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `The path of the database is ${JSON.stringify(path)}, which ends like a folder's.`,
+    remedy: `Pass the path of a file: ${JSON.stringify(`${path}agent.db`)}. Nothing was created.`,
+  });
 }
 
 /** Takes over a handle that a caller brings. @throws {TurnsError} INVALID_OPTION, and what {@link prepareConnection} throws */
