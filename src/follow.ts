@@ -4,7 +4,7 @@ import { checkedOptions, schemaOf, signalSchema } from "./options";
 import type { Change, FoundChange, Hints, Place, Told } from "./store/changes";
 import type { Store } from "./store/store";
 import { ID_RULE, isId } from "./system";
-import { later, never } from "./timers";
+import { later, never, unlessAborted } from "./timers";
 
 /** Options of `saver.follow`. */
 export interface FollowRequest {
@@ -56,7 +56,7 @@ export class Changes implements AsyncIterableIterator<Change> {
   #hasStarted = false;
   #found: FoundChange[] = [];
   #hasMore = false;
-  #isDone = false;
+  readonly #stopped = new AbortController();
   #version: unknown;
   #waitMs: number;
   #wake: (() => void) | undefined;
@@ -80,6 +80,10 @@ export class Changes implements AsyncIterableIterator<Change> {
     // `next` throws it too.
     this.ready.catch(() => undefined);
     if (signal?.aborted === true) this.#stop();
+  }
+
+  get #isDone(): boolean {
+    return this.#stopped.signal.aborted;
   }
 
   /**
@@ -113,7 +117,7 @@ export class Changes implements AsyncIterableIterator<Change> {
 
   async #next(): Promise<IteratorResult<Change, undefined>> {
     try {
-      await this.ready;
+      await unlessAborted(this.ready, this.#stopped.signal);
       while (!this.#isDone) {
         const found = this.#found.shift();
         if (found !== undefined) {
@@ -121,7 +125,7 @@ export class Changes implements AsyncIterableIterator<Change> {
           else this.#places.set(found.thread, found.place);
           return { done: false, value: found.change };
         }
-        if (!(await this.#look())) await this.#wait();
+        if (!(await unlessAborted(this.#look(), this.#stopped.signal))) await this.#wait();
       }
     } catch (error) {
       const isClosed = TurnsError.is(error, "STORE_CLOSED") || !this.#store.isOpen();
@@ -178,7 +182,7 @@ export class Changes implements AsyncIterableIterator<Change> {
   };
 
   readonly #stop = (): void => {
-    this.#isDone = true;
+    this.#stopped.abort();
     this.#signal?.removeEventListener("abort", this.#stop);
     this.#hints?.stop();
     this.#wake?.();

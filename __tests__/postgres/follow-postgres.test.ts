@@ -1,5 +1,6 @@
 import { Client, Pool } from "pg";
-import type { Change } from "../../src/index";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import { type Change, GraphRunner } from "../../src/index";
 import { PostgresTurnSaver, type PostgresTurnSaverOptions } from "../../src/postgres/index";
 import { Changes, internalsOf } from "../../src/testing-internal";
 import { schemaAt, waitingPool } from "../support/open-saver";
@@ -241,4 +242,33 @@ test("S10.4 a follower that comes while the last one's connection is still being
   await saver.close();
   await pool.end();
   expect(rows).toEqual([{ n: 1 }]);
+});
+
+test("S10.4 a follower and a worker's loop that are aborted don't wait for a server that has fallen silent", async () => {
+  const proxy = await PostgresProxy.inFrontOf(direct());
+  // Longer than this test may take: that long they would wait.
+  const saver = open(proxy.url, schemaAt("silent"), { busyTimeoutMs: 600_000 });
+  await saver.setup();
+  await save(saver, "t");
+  const builder = new StateGraph(Annotation.Root({})).addNode("a", () => ({})).addEdge(START, "a");
+  const runner = new GraphRunner(builder.compile({ checkpointer: saver }));
+  const stop = new AbortController();
+  const changes = saver.follow({ signal: stop.signal });
+  await changes.ready;
+  const { cursor } = changes;
+  // Each asks the next thing of a connection that swallows it.
+  proxy.fate = () => "freeze";
+  const next = changes.next();
+  const starting = saver.follow({ signal: stop.signal }).next();
+  const reports = runner.recoveries({ signal: stop.signal }).next();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  stop.abort();
+  expect(await next).toEqual({ done: true, value: undefined });
+  expect(await starting).toEqual({ done: true, value: undefined });
+  expect(await reports).toEqual({ done: true, value: undefined });
+  expect(changes.cursor).toBe(cursor);
+  proxy.fate = () => "pass";
+  proxy.cutAll();
+  await saver.close();
+  await proxy.close();
 });

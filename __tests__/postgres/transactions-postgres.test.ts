@@ -52,6 +52,22 @@ describe("a network that breaks, and a server that ends connections", () => {
     return { ended, seen, runs };
   }
 
+  test.each([
+    ["terminate", "STORE_UNAVAILABLE", "57P01"],
+    ["cancel", "STORE_FAILED", "57014"],
+  ])(
+    "S9.6 pg_%s_backend while the journal is looked for isn't taken for a wrong option `journal`",
+    async (how, code, sqlstate) => {
+      const pool = poolOn(URL_OF_TESTS, own.name);
+      const tx = pgTransactions(pool, { schema: own.name, createTable: false });
+      const journal = { isOf: () => true, probe: `SELECT pg_${how}_backend(pg_backend_pid()), pg_sleep(10)` };
+      const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+      const error: unknown = await tx.complete(effect, () => "text", journal as never).catch((refused: unknown) => refused);
+      expect(error).toMatchObject({ code, data: { sqlstate } });
+      await pool.end();
+    },
+  );
+
   test("S9.6 COMMIT is carried out, its answer lost: the key is found, and it is done", async () => {
     expect(await charged(() => (proxy.fate = nth(1, isCommitAnswer, "cut")))).toEqual({ ended: "text", seen: 1, runs: 1 });
   });

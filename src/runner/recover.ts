@@ -14,7 +14,7 @@ import { drift, type GraphRunnerOptions } from "./options";
 import { isEmpty, newReport, type RecoverReport, type SkippedThread } from "./recover-report";
 import type { SettledBy, ThreadStatus } from "./thread-status";
 import type { Effect } from "../effects/types";
-import { later } from "../timers";
+import { later, unlessAborted } from "../timers";
 
 export type { FailedRecovery, RecoverReport, SkippedThread } from "./recover-report";
 
@@ -247,7 +247,7 @@ class Recovery {
       // Those of the last look.
       if (this.#running.size === 0) await this.#runSuspects();
       if (this.isStopped) return;
-      for (const threadId of await this.#candidates()) {
+      for (const threadId of (await unlessAborted(this.#candidates(), this.#options.signal)) ?? []) {
         while (this.#running.size >= this.#options.concurrency) await Promise.race(this.#running.values());
         if (this.isStopped || this.#failure !== undefined) break;
         if (!this.#running.has(threadId)) this.#start(threadId, this.#includesStuck);
@@ -317,7 +317,7 @@ class Recovery {
     if (known !== undefined && this.#internals.now() < known.at) return;
     let lost: Lost | undefined;
     try {
-      lost = await this.#lost(threadId, includesStuck);
+      lost = await unlessAborted(this.#lost(threadId, includesStuck), this.#options.signal);
       if (lost !== undefined) await this.#recoverLost(lost, isAmongOthers);
     } catch (error) {
       if (!TurnsError.is(error) || STORE_AWAY.includes(error.code) || STOPPING.includes(error.code)) throw error;
@@ -342,7 +342,8 @@ class Recovery {
   }
 
   async #recoverLost({ threadId, runIds, row, includesStuck }: Lost, isAmongOthers: boolean): Promise<void> {
-    const look = await this.#parts.look(threadId, this.#options.drift);
+    const look = await unlessAborted(this.#parts.look(threadId, this.#options.drift), this.#options.signal);
+    if (look === undefined) return;
     const { taskId } = look.status;
     const reason = reasonToSkip(look, row, this.#options.drift);
     if (reason === "running") return;

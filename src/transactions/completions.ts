@@ -270,6 +270,9 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
       await this.#query(undefined, probe);
       this.#isJournalFound = true;
     } catch (cause) {
+      const meaning = this.#told(cause);
+      // A database that is away, or a statement that was cancelled, says nothing about the tables.
+      if (meaning.code !== "STORE_FAILED" || meaning.data["sqlstate"] === "57014") throw meaning;
       throw new TurnsError("INVALID_OPTION", {
         problem:
           "The option `journal` of the adapter names a saver whose tables this connection can't write; the reason is the cause.",
