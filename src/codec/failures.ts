@@ -43,11 +43,12 @@ export function undecodable(reason: string): TurnsError {
 export function foundAt(error: unknown): string {
   if (isStackOverflow(error)) return "nesting too deep for the stack";
   return isTooLong(error)
-    ? `text that makes the saved value longer than ${MOST}, the most that a text of JavaScript has`
+    ? `text that makes the saved value longer than ${mostText()}, the most that a text of JavaScript has`
     : "a value that throws when it is read";
 }
 
-const MOST = `${constants.MAX_STRING_LENGTH.toLocaleString("en")} characters`;
+/** Not when it is loaded: the first number in a language's form takes 20 ms (S8.8). */
+const mostText = (): string => `${constants.MAX_STRING_LENGTH.toLocaleString("en")} characters`;
 
 /** True if a text would be longer than JavaScript's are. Node's own error for bytes may be of another realm. */
 function isTooLong(error: unknown): boolean {
