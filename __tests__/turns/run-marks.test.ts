@@ -37,10 +37,10 @@ function backingOff(saver: TurnSaver, deeds: string[], initialInterval: number) 
     .compile({ checkpointer: saver });
 }
 
-// These tests wait for seconds of real time, so they wait at once.
+// These tests wait for seconds of real time, so they wait at once where they can.
 describe("a run keeps its thread while it is quiet", () => {
   const quiet: TurnSaver[] = [];
-  // What is loaded when it is needed, as verify() is, can't be loaded within a concurrent test.
+  // What is loaded when it is needed, as verify() and rewinds are, can't be loaded within a concurrent test.
   afterAll(async () => {
     for (const saver of quiet) {
       expect((await saver.verify()).ok).toBe(true);
@@ -49,37 +49,34 @@ describe("a run keeps its thread while it is quiet", () => {
   });
 
   for (const kind of ["a runner's", "an attached graph's"] as const) {
-    test.concurrent(
-      `S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`,
-      async () => {
-        const at = world();
-        const other = openSaver(at.path, { synchronous: "normal" });
-        const deeds: string[] = [];
-        const graph = backingOff(at.saver, deeds, 6_000);
-        const others = new GraphRunner(backingOff(other, deeds, 1));
-        await others.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
-        const run =
-          kind === "a runner's"
-            ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t", taskId: "one" })
-            : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "one" } });
-        await until(
-          async () =>
-            (await other.turns.list("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
-        );
-        await pause(3_500);
-        expect(await others.status("t")).toMatchObject({ running: true, resumable: false, reason: { code: "THREAD_RUNNING" } });
-        expect(await refusal(others.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING" });
-        expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
-          code: "THREAD_RUNNING",
-        });
-        expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
-        expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
-        expect(deeds).toEqual(["pay", "pay"]);
-        expect(await other.turns.isRunning("t")).toBe(false);
-        quiet.push(at.saver);
-        other.close();
-      },
-    );
+    test(`S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`, async () => {
+      const at = world();
+      const other = openSaver(at.path, { synchronous: "normal" });
+      const deeds: string[] = [];
+      const graph = backingOff(at.saver, deeds, 6_000);
+      const others = new GraphRunner(backingOff(other, deeds, 1));
+      await others.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
+      const run =
+        kind === "a runner's"
+          ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t", taskId: "one" })
+          : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "one" } });
+      await until(
+        async () =>
+          (await other.turns.list("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
+      );
+      await pause(3_500);
+      expect(await others.status("t")).toMatchObject({ running: true, resumable: false, reason: { code: "THREAD_RUNNING" } });
+      expect(await refusal(others.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
+        code: "THREAD_RUNNING",
+      });
+      expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
+      expect(deeds).toEqual(["pay", "pay"]);
+      expect(await other.turns.isRunning("t")).toBe(false);
+      quiet.push(at.saver);
+      other.close();
+    });
 
     test.concurrent(`S3.2 ${kind} run whose router at the start is slow`, async () => {
       const at = world();
