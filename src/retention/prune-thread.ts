@@ -20,6 +20,7 @@ interface WentFromThread {
 }
 
 export const NOTHING: PruneCounts = { checkpoints: 0, writes: 0, turns: 0, chunks: 0 };
+
 /**
  * An error of a batch says that nothing of it was saved. What other batches deleted stays deleted, so that has to be told with it.
  *
