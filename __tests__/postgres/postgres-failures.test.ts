@@ -204,8 +204,10 @@ test("S9.3 PostgreSQL: a pool that was closed, and one that has no connection le
 });
 
 test("S9.3 PostgreSQL: a crowded pool is named, even if its own connectionTimeoutMillis ends the wait first", async () => {
-  const pool = new Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 50 });
+  const pool = new Pool({ connectionString: server.url, max: 1 });
   const client = await pool.connect();
+  // Not before: a machine under load connects in more than 50 ms.
+  pool.options.connectionTimeoutMillis = 50;
   const { code, message } = await failure(pool, { busyTimeoutMs: 200 });
   client.release();
   await pool.end();
