@@ -1,5 +1,7 @@
 /** @type {import("jest").Config} */
 export default {
+  // Names the folder of the cache, which all lanes share: see __tests__/setup/swc.cjs.
+  id: "turns",
   testEnvironment: "node",
   testMatch: ["<rootDir>/__tests__/**/*.test.ts"],
   // jest.postgres.config.mjs has these.
@@ -16,7 +18,7 @@ export default {
 
   transform: {
     "^.+\\.ts$": [
-      "@swc/jest",
+      "<rootDir>/__tests__/setup/swc.cjs",
       {
         swcrc: false,
         sourceMaps: "inline",
