@@ -55,7 +55,7 @@ class Server {
   async *events(path: string, body: object = {}): AsyncGenerator<Event> {
     let response = await this.post(path, body);
     // A stopped node may still be returning: the thread is busy until it has, and a client tries again.
-    for (let tries = 0; path.endsWith("/continue") && response.status === 409 && tries < 200; tries += 1) {
+    for (let tries = 0; path.endsWith("/continue") && response.status === 409 && tries < 2_000; tries += 1) {
       await new Promise((resolve) => setTimeout(resolve, 50));
       response = await this.post(path, body);
     }
@@ -112,33 +112,56 @@ describe.each(["express.ts", "hono.ts"])("examples: servers/%s", (script) => {
     expect(readFileSync(`${database}.letters`, "utf8")).toBe("Dear Ada\n");
 
     // The stop button, before the first word and in the middle of the answer.
-    const early = first.all("early/messages", { text: "wait" });
-    while (!((await (await first.post("early/stop")).json()) as { stopped: boolean }).stopped) await new Promise(setImmediate);
-    expect(await early).toEqual([{ event: "stopped", data: {} }]);
-    expect(text(await first.all("early/continue"))).toBe("You said: wait");
+    let early = "early";
+    const stoppedEarly = async (): Promise<Event[]> => {
+      let isOver = false;
+      const events = first.all(`${early}/messages`, { text: "wait" }).finally(() => (isOver = true));
+      const stop = async () => ((await (await first.post(`${early}/stop`)).json()) as { stopped: boolean }).stopped;
+      while (!isOver && !(await stop())) await new Promise(setImmediate);
+      return events;
+    };
+    let all = await stoppedEarly();
+    // On a busy machine the button may be pressed later than the first word.
+    for (let tries = 0; tries < 10 && all.some(({ event }) => event === "token"); tries += 1) {
+      early = `early-${tries}`;
+      all = await stoppedEarly();
+    }
+    expect(all).toEqual([{ event: "stopped", data: {} }]);
+    expect(text(await first.all(`${early}/continue`))).toBe("You said: wait");
+    // The answer takes seconds: on a busy machine the button is pressed late.
+    const long = "a long question, ".repeat(20);
     const stopped: Event[] = [];
-    for await (const event of first.events("stop/messages", { text: "a long question" })) {
+    for await (const event of first.events("stop/messages", { text: long })) {
       if (stopped.push(event) === 1) expect(await (await first.post("stop/stop")).json()).toEqual({ stopped: true });
     }
     expect(stopped.at(-1)?.event).toBe("stopped");
-    expect(text(stopped)).not.toBe("You said: a long question");
+    expect(text(stopped)).not.toBe(`You said: ${long}`);
     expect(await (await first.post("stop/stop")).json()).toEqual({ stopped: false });
-    expect(text(await first.all("stop/continue"))).toBe("You said: a long question");
+    expect(text(await first.all("stop/continue"))).toBe(`You said: ${long}`);
 
     // The end of the process: one thread is in the middle of a node, one waits for a person.
     await first.all("waits/messages", { text: "Dear Bob" });
-    const running = first.all("busy/messages", { text: "are you there?" });
-    while ((await first.state("busy")).next.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    first.terminate();
-    expect(await running).toEqual([
-      { event: "error", data: { code: "STORE_DRAINING", message: expect.stringMatching(/"answer"/) } },
-    ]);
-    expect(await first.ended).toBe(0);
-    expect(first.output.text).toMatch(/drained: \{"done":true,"running":\[\]\}/);
+    let [server, busy] = [first, "busy"];
+    const terminated = async (): Promise<Event[]> => {
+      const running = server.all(`${busy}/messages`, { text: "are you there?" });
+      while ((await server.state(busy)).next.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      server.terminate();
+      return running;
+    };
+    let told = await terminated();
+    // On a busy machine the signal may come when the last node is running: that one finishes.
+    for (let tries = 0; tries < 10 && told.at(-1)?.event === "done"; tries += 1) {
+      expect(await server.ended).toBe(0);
+      [server, busy] = [await Server.start(script, database), `busy-${tries}`];
+      told = await terminated();
+    }
+    expect(told).toEqual([{ event: "error", data: { code: "STORE_DRAINING", message: expect.stringMatching(/"answer"/) } }]);
+    expect(await server.ended).toBe(0);
+    expect(server.output.text).toMatch(/drained: \{"done":true,"running":\[\]\}/);
 
     const second = await Server.start(script, database);
-    expect((await second.state("busy")).next).toEqual(["answer"]);
-    expect(text(await second.all("busy/continue"))).toBe("You said: are you there?");
+    expect((await second.state(busy)).next).toEqual(["answer"]);
+    expect(text(await second.all(`${busy}/continue`))).toBe("You said: are you there?");
     expect(text(await second.all("waits/answer", { answer: "no" }))).toBe("You said: no");
     expect(readFileSync(`${database}.letters`, "utf8")).toBe("Dear Ada\n");
     expect((await second.state("chat")).messages).toEqual(["hello", "You said: hello"]);

@@ -4,11 +4,11 @@ import { SideEffects } from "../support/run-world";
 import { openSaver } from "../support/open-saver";
 
 /**
- * `drain-child.ts <db> <threads>`: resumes each thread, or begins it, all at once, until SIGTERM: then it drains. Prints a line of JSON when
- * the first of its nodes begins, one with how many threads had most of their way ahead when it heard of SIGTERM, and one with what became of its
- * threads at the end. The ledger has each body of a node, and each effect.
+ * `drain-child.ts <db> <threads> <ms>`: resumes each thread, or begins it, all at once, until SIGTERM, which comes so long after the first of
+ * its nodes has begun: then it drains. Prints a line of JSON with how many threads had most of their way ahead then, and one with what became
+ * of its threads at the end. The ledger has each body of a node, and each effect.
  */
-const [path = "", threads = "0"] = process.argv.slice(2);
+const [path = "", threads = "0", afterMs = "0"] = process.argv.slice(2);
 const ledger = new SideEffects(`${path}.ledger`);
 const saver = openSaver(path, { synchronous: "normal" });
 const State = Annotation.Root({
@@ -23,7 +23,7 @@ const half = new Set<string>();
 const body =
   (name: string) =>
   async ({ thread }: typeof State.State) => {
-    if (!isAtWork) say("at work");
+    if (!isAtWork) setTimeout(() => process.kill(process.pid, "SIGTERM"), Number(afterMs));
     isAtWork = true;
     if (name === "x") half.add(thread);
     ledger.happen(`${thread} ${name} begins`);
@@ -58,7 +58,7 @@ const told: Record<string, string> = {};
 const drained = new Promise<void>((resolve) => {
   process.once("SIGTERM", () => {
     say({ early: Number(threads) - half.size });
-    resolve(runner.drain({ timeoutMs: 10_000 }).then((report) => say({ report })));
+    resolve(runner.drain({ timeoutMs: 100_000 }).then((report) => say({ report })));
   });
 });
 // A signal doesn't keep a process alive.

@@ -93,15 +93,20 @@ describe("S8.6 drain", () => {
   });
 
   test("S8.6 with nothing running it is immediate, a second one is the same, and closing before or after is fine", async () => {
-    const at = begun();
-    await line(at, ["a"]).invoke({ log: [] }, { threadId: "t" });
-    const since = performance.now();
-    const first = at.saver.drain();
-    expect(at.saver.drain({ timeoutMs: 5 })).toBe(first);
-    expect(await first).toEqual({ done: true, running: [] });
-    expect(performance.now() - since).toBeLessThan(200);
-    at.saver.close();
-    expect(await at.saver.drain()).toEqual({ done: true, running: [] });
+    let fastest = Infinity;
+    // A busy machine may hold up one of them, or a few.
+    for (let tries = 0; tries < 20 && fastest >= 200; tries += 1) {
+      const at = begun();
+      await line(at, ["a"]).invoke({ log: [] }, { threadId: "t" });
+      const since = performance.now();
+      const first = at.saver.drain();
+      expect(at.saver.drain({ timeoutMs: 5 })).toBe(first);
+      expect(await first).toEqual({ done: true, running: [] });
+      fastest = Math.min(fastest, performance.now() - since);
+      at.saver.close();
+      expect(await at.saver.drain()).toEqual({ done: true, running: [] });
+    }
+    expect(fastest).toBeLessThan(200);
     const other = begun();
     other.saver.close();
     expect(await other.saver.drain()).toEqual({ done: true, running: [] });
@@ -204,7 +209,8 @@ describe("S8.6 drain", () => {
     const graph = make(at.saver, async (part) => (part === "slow" ? gate.pass() : quick.pass()));
     const run = failure(graph.invoke({ log: [] }, { ...on("t"), maxConcurrency: 2 }));
     await Promise.all([gate.isReached, quick.isReached]);
-    const drained = at.saver.drain({ timeoutMs: 200 });
+    // Long enough for the quick one to end, however busy the machine is.
+    const drained = at.saver.drain({ timeoutMs: 3_000 });
     quick.open();
     expect(await drained).toEqual({ done: false, running: [{ threadId: "t", nodes: ["work"] }] });
     gate.open();
@@ -367,7 +373,7 @@ describe("S8.6 drain", () => {
             return { log: ["a"] };
           })
           .addNode("b", () => ({ log: ["b"] }), {
-            retryPolicy: { initialInterval: 10_000, maxAttempts: 3 },
+            retryPolicy: { initialInterval: 100_000, maxAttempts: 3 },
             errorHandler: () => {
               handled += 1;
               return { log: ["handled"] };
@@ -384,7 +390,8 @@ describe("S8.6 drain", () => {
     gate.open();
     expect(await run).toMatchObject({ code: "STORE_DRAINING" });
     expect(await drained).toMatchObject({ done: true });
-    expect(performance.now() - since).toBeLessThan(5_000);
+    // Neither for the next try, nor for the end of the drain's time.
+    expect(performance.now() - since).toBeLessThan(25_000);
     const next = begun(at.path);
     expect(await make(next.saver, async () => undefined).invoke(null, on("t"))).toEqual({ log: ["a", "b"] });
     expect(handled).toBe(0);
@@ -414,7 +421,8 @@ describe("S8.6 drain", () => {
     await chunks.next();
     const since = performance.now();
     expect(await at.saver.drain()).toMatchObject({ done: true });
-    expect(performance.now() - since).toBeLessThan(2_000);
+    // A drain that waited for its reader would wait for 30 seconds.
+    expect(performance.now() - since).toBeLessThan(25_000);
     const next = begun(at.path);
     expect(await line(next, ["a", "b", "c"]).invoke(null, { threadId: "t" })).toEqual({ log: ["a", "b", "c"] });
   });

@@ -20,10 +20,10 @@ function world() {
   const done: string[] = [];
   const send = defineEffect("send", { run: ({ what }: { what: string }) => void done.push(what), undo: false });
   /** A graph of three nodes, each of which does an effect and then takes its time. */
-  const chain = (name: string, takes: (node: string) => number) => {
+  const chain = (name: string, takes: (node: string) => Promise<void>) => {
     const step = (node: string) => async () => {
       await send({ what: `${name}-${node}` });
-      await sleep(takes(node));
+      await takes(node);
       return { log: [`${name}-${node}`] };
     };
     return new StateGraph(State)
@@ -41,7 +41,7 @@ function world() {
 type Body = (state: typeof State.State, config: object) => Promise<{ log: string[] }>;
 
 /** The thread is taken until what an abandoned attempt has begun is over. */
-async function whenFree<T>(call: () => Promise<T>, tries = 200): Promise<T> {
+async function whenFree<T>(call: () => Promise<T>, tries = 5_000): Promise<T> {
   try {
     return await call();
   } catch (error) {
@@ -95,7 +95,7 @@ test("S2.9 a graph that runs on beside a retry of the node that called it does n
     })
     .addEdge(START, "f")
     .compile();
-  const slow = chain("slow", () => 25);
+  const slow = chain("slow", () => sleep(25));
   const log = await finished(async (_, config) => {
     attempt += 1;
     const [one, other] = await Promise.all([fails.invoke({ log: [] }, config), slow.invoke({ log: [] }, config)]);
@@ -111,13 +111,19 @@ withTimeouts("S2.9 a graph whose node ran into its timeout does none of its effe
   const { done, chain } = world();
   let attempt = 0;
   // The first attempt is still in `i` when the second one has left it.
-  const slow = chain("slow", (node) => (node === "i" && attempt === 1 ? 450 : 60));
+  let left = (): void => undefined;
+  const hasLeft = new Promise<void>((resolve) => (left = resolve));
+  const slow = chain("slow", async (node) => {
+    if (node === "i" && attempt === 1) return hasLeft;
+    if (node === "j") left();
+    return sleep(60);
+  });
   const timed = async (_: typeof State.State, config: object) => {
     attempt += 1;
     const { log } = await slow.invoke({ log: [] }, config);
     return { log: [...log, interrupt("go on?")] };
   };
-  const log = await finished(timed, { timeout: 400 });
+  const log = await finished(timed, { timeout: 1_500 });
   expect(done).toEqual(CHAIN.map((node) => `slow-${node}`));
   expect(log).toEqual([...done, "answer to go on?"]);
 });
@@ -226,7 +232,7 @@ async function carriedOut({ calls, stops, how, continues, durability }: Plan): P
       };
       return { log: await Promise.race([all(), failed]) };
     },
-    { durability, go, ...(how === "times out" && { timeout: 250 }) },
+    { durability, go, ...(how === "times out" && { timeout: 800 }) },
   );
   return { log, done };
 }

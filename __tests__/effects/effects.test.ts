@@ -902,32 +902,41 @@ describe("attempts that were given up", () => {
     const deeds = new Deeds();
     let attempts = 0;
     const zombie: unknown[] = [];
+    let retried = (): void => undefined;
+    let joined = (): void => undefined;
+    const isRetried = new Promise<void>((resolve) => (retried = resolve));
+    const isJoined = new Promise<void>((resolve) => (joined = resolve));
     const a = async () => {
       const attempt = ++attempts;
+      if (attempt > 1) retried();
       const log = [
         await effect(
           "slow",
           async () => {
-            await pause(600);
+            await isRetried;
+            await pause(50);
             deeds.do("slow");
             return "slow";
           },
           { input: 1 },
         ),
       ];
-      if (attempt === 1) await pause(300);
+      if (attempt === 1) await isJoined;
       const next = effect("next", () => {
         deeds.do("next");
         return "next";
       });
       if (attempt === 1) next.catch((error: unknown) => zombie.push(error));
-      return { log: [...log, await next] };
+      const all = [...log, await next];
+      joined();
+      return { log: all };
     };
     const saver = open(fresh());
-    const graph = attached(saver, line({ a }, { a: { timeout: 400, retryPolicy } }));
+    // Long enough for the retry to end, however busy the machine is.
+    const graph = attached(saver, line({ a }, { a: { timeout: 2_000, retryPolicy } }));
     const { log } = await graph.invoke(empty, thread());
     expect(log).toEqual(["slow", "next"]);
-    await pause(1_000);
+    while (zombie.length === 0) await pause(10);
     expect(deeds.lines()).toEqual(["slow", "next"]);
     expect(zombie).toMatchObject([{ code: "EFFECT_OUTSIDE_NODE" }]);
   });

@@ -595,7 +595,7 @@ describe("S4.6 keys that take time", () => {
     const path = tempFile();
     const db = new Database(path);
     const { option, grant } = gate();
-    const saver = new TurnSaver(db, { logger: quiet, encryption: option, busyTimeoutMs: 300 });
+    const saver = new TurnSaver(db, { logger: quiet, encryption: option, busyTimeoutMs: 2_000 });
     open.push(saver);
     const put = (id: number) => saver.put(at("t"), checkpoint(id, { a: id }), metadata, { a: id });
     db.exec("BEGIN; CREATE TABLE orders (id)");

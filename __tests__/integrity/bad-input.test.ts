@@ -864,7 +864,7 @@ describe("S3.7 a lock held by another connection", () => {
   };
 
   test("S3.7 a save waits without stopping the event loop, and succeeds", async () => {
-    const { saver, path, rows, close } = await setup({ busyTimeoutMs: 10_000 });
+    const { saver, path, rows, close } = await setup({ busyTimeoutMs: 60_000 });
     const before = rows();
     const release = hold(path);
     let ticks = 0;
@@ -875,9 +875,10 @@ describe("S3.7 a lock held by another connection", () => {
       saved = true;
       return config;
     });
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    // Timers fire while the save waits for the lock, however busy the machine is.
+    do await new Promise((resolve) => setTimeout(resolve, 300));
+    while (ticks <= 5);
     expect(saved).toBe(false);
-    expect(ticks).toBeGreaterThan(5);
     expect(rows()).toEqual(before);
     release();
     const config = await put;

@@ -51,6 +51,7 @@ test("S9.3 PostgreSQL: a connection that is lost while a process tells others of
     return "cut";
   };
   await save(saver, "told");
+  while (cuts === 0) await pause(10);
   await pause(300);
   expect(cuts).toBe(1);
   await save(saver, "told");
@@ -58,17 +59,23 @@ test("S9.3 PostgreSQL: a connection that is lost while a process tells others of
 
 test("S9.3 PostgreSQL: a connection on which a commit couldn't be settled isn't left in a transaction", async () => {
   const pool = pooled({ connectionString: proxy.url, max: 1 });
-  const saver = opened(pool, { busyTimeoutMs: 300 });
-  await saver.setup();
-  await save(saver, "settled");
-  // The transaction is still open on the server when the saver looks for it.
-  let isStruck = false;
-  proxy.fate = (message) => {
-    if (isStruck || !isCommit(message)) return "pass";
-    isStruck = true;
-    return { lateBy: 1_200 };
-  };
-  await expect(save(saver, "settled")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", data: { inDoubt: true } });
+  const saver = opened(pool, { busyTimeoutMs: 100 });
+  await save(opened(direct), "settled");
+  let error: unknown;
+  // The transaction is still open on the server when the saver looks for it. On a busy machine it looks too late, now and then.
+  while (error === undefined) {
+    let isStruck = false;
+    proxy.fate = (message) => {
+      if (isStruck || !isCommit(message)) return "pass";
+      isStruck = true;
+      return { lateBy: 1_200 };
+    };
+    error = await save(saver, "settled").then(
+      () => undefined,
+      (caught: unknown) => caught,
+    );
+  }
+  expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { inDoubt: true } });
   const { rows } = await pool.query("SELECT 1 AS one");
   expect(rows).toEqual([{ one: 1 }]);
   await pause(1_500);
@@ -88,8 +95,8 @@ test("S9.3 PostgreSQL: with the pool's query_timeout, no timer outlives its stat
 test("S9.3 PostgreSQL: a pool whose query_timeout is over in the middle of a commit is found out", async () => {
   const pool = pooled({ connectionString: proxy.url, query_timeout: 400 });
   pool.on("error", () => undefined);
-  const saver = opened(pool);
-  await saver.setup();
+  const [saver, other] = [opened(pool), opened(direct)];
+  await save(other, "slow");
   await save(saver, "slow");
   let isStruck = false;
   proxy.fate = (message) => {
@@ -98,8 +105,9 @@ test("S9.3 PostgreSQL: a pool whose query_timeout is over in the middle of a com
     return { delay: 900 };
   };
   await save(saver, "slow");
-  expect((await saver.turns.list("slow")).length).toBe(0);
-  expect(await saver.verify()).toMatchObject({ ok: true });
+  expect((await other.turns.list("slow")).length).toBe(0);
+  expect(await saver.getTuple(thread("slow"))).toBeDefined();
+  expect(await other.verify()).toMatchObject({ ok: true });
 });
 
 test("S9.3 PostgreSQL: a server that ends idle sessions (idle_session_timeout) while the process is busy fails no save", async () => {

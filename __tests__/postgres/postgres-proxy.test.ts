@@ -1,4 +1,4 @@
-import { Client, type ClientConfig } from "pg";
+import { Client, type ClientConfig, type QueryConfig } from "pg";
 import { isCommit, isCommitAnswer, type Message } from "../support/postgres/messages";
 import { type Fate, nth, PostgresProxy } from "../support/postgres/proxy";
 import { schemaAt } from "../support/open-saver";
@@ -42,14 +42,15 @@ test("Proxy: each statement that is waited for is one round trip; the login is n
 
 test("Proxy: a pipelined transaction is one round trip, and takes the time of one", async () => {
   const client = await connected(proxy.url, { pipeline: true });
-  proxy.delay = { toServer: 50, toClient: 50 };
+  proxy.delay = { toServer: 400, toClient: 400 };
   const began = performance.now();
   await Promise.all(
     [...STEP.slice(0, 2), "SELECT $1::int", "COMMIT"].map((text) => client.query(text, text.includes("$") ? [1] : [])),
   );
   const took = performance.now() - began;
   expect(proxy.flights).toEqual([{ connection: 1, statements: [...STEP.slice(0, 2), "SELECT $1::int", "COMMIT"] }]);
-  expect([took >= 99, took < 190]).toEqual([true, true]);
+  // Four round trips would take 3,200 ms.
+  expect([took >= 799, took < 3_000]).toEqual([true, true]);
 });
 
 test("Proxy: two connections that wait at the same time are two round trips", async () => {
@@ -63,7 +64,7 @@ test.each<[string, (message: Message) => boolean, Fate, number]>([
   ["before COMMIT is forwarded", isCommit, "cut", 0],
   ["when COMMIT was forwarded", isCommit, "cut-after", 1],
   ["when COMMIT was carried out, before its answer", isCommitAnswer, "cut", 1],
-  ["before COMMIT, which the server gets later", isCommit, { lateBy: 300 }, 1],
+  ["before COMMIT, which the server gets later", isCommit, { lateBy: 2_000 }, 1],
 ])("Proxy: a connection is cut %s", async (_, matches, fate, rows) => {
   for (const values of [undefined, [1]]) {
     const client = await connected(proxy.url, { pipeline: values !== undefined });
@@ -85,13 +86,13 @@ test.each<[string, (message: Message) => boolean, Fate, number]>([
 });
 
 test("Proxy: a half-open connection never answers, and nobody is told", async () => {
-  const client = await connected(proxy.url, { query_timeout: 300 });
+  const client = await connected(proxy.url);
   let closed = false;
   client.on("end", () => (closed = true));
   proxy.fate = nth(1, isCommitAnswer, "freeze");
   await client.query(STEP[0]!);
   await client.query(STEP[1]!);
-  await expect(client.query(STEP[2]!)).rejects.toThrow("Query read timeout");
+  await expect(client.query({ text: STEP[2]!, query_timeout: 300 } as QueryConfig)).rejects.toThrow("Query read timeout");
   expect([closed, await count()]).toEqual([false, 1]);
 });
 
@@ -142,7 +143,7 @@ async function idle(): Promise<boolean> {
 }
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let tries = 100; !(await isSo()); tries -= 1) {
+  for (let tries = 1_000; !(await isSo()); tries -= 1) {
     if (tries === 0) throw new Error("it didn't happen");
     await new Promise((done) => setTimeout(done, 50));
   }

@@ -11,7 +11,7 @@ import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 
 /** Sizes as they come, and what is too large; the space of what was deleted. */
-const saver = openSaver("sizes", { logger: quiet, busyTimeoutMs: 100 });
+const saver = openSaver("sizes", { logger: quiet });
 afterAll(() => saver.close());
 jest.setTimeout(300_000);
 
@@ -47,7 +47,7 @@ test("S9.1 PostgreSQL: a thread id that no index can hold is refused", async () 
 test("S9.7 PostgreSQL: threads with ids or names that no index can hold stay in their file, and the others move", async () => {
   const long = "m" + randomBytes(2_500).toString("hex");
   const file = TurnSaver.fromPath(tempFile(), { logger: quiet });
-  const target = openSaver("sizes-moved", { logger: quiet, busyTimeoutMs: 100 });
+  const target = openSaver("sizes-moved", { logger: quiet });
   const run = (threadId: string, name = "a") =>
     new StateGraph(Annotation.Root({ log: Annotation<string> }))
       .addNode(name, () => ({ log: name }))
@@ -73,8 +73,11 @@ test("S9.7 PostgreSQL: threads with ids or names that no index can hold stay in 
   const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
   await client.connect();
   await run("b");
+  const hasty = openSaver("sizes-moved", { logger: quiet, busyTimeoutMs: 100 });
+  await hasty.setup();
   await client.query(`BEGIN; LOCK TABLE "${schemaAt("sizes-moved")}".langgraph_threads`);
-  await expect(moveAllThreads(file, target)).rejects.toMatchObject({ code: "STORE_BUSY" });
+  await expect(moveAllThreads(file, hasty)).rejects.toMatchObject({ code: "STORE_BUSY" });
+  hasty.close();
   await client.query("ROLLBACK");
   await client.end();
   file.close();
@@ -97,13 +100,16 @@ test("S9.1 PostgreSQL: vacuum makes the space of deleted rows usable again, howe
   await vacuum(saver);
   expect(await vacuumedAt()).not.toBeNull();
   // It waits for somebody longer than for any save: in the long lane, longer than the server may be silent.
+  const hasty = openSaver("sizes", { logger: quiet, busyTimeoutMs: 100 });
+  await hasty.setup();
   const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
   await client.connect();
   await client.query(`BEGIN; LOCK TABLE "${schemaAt("sizes")}".langgraph_threads IN SHARE UPDATE EXCLUSIVE MODE`);
-  const full = vacuum(saver, { full: true });
+  const full = vacuum(hasty, { full: true });
   await new Promise((done) => setTimeout(done, LONG ? 35_000 : 500));
   await client.query("COMMIT");
   await full;
+  hasty.close();
   await client.end();
   expect(await saver.verify()).toMatchObject({ ok: true });
 });

@@ -546,7 +546,7 @@ test("S5.6 the runner's file says that the thread is free, once a node that the 
   expect((await file.read())?.resume.reason).toBe("a process is running the thread");
   finish();
   const isFree = async (): Promise<boolean | undefined> => (await file.read())?.resume.canResume;
-  for (const until = Date.now() + 10_000; !(await isFree()) && Date.now() < until;)
+  for (const until = Date.now() + 100_000; !(await isFree()) && Date.now() < until;)
     await new Promise((then) => setTimeout(then, 20));
   expect(await file.read()).toMatchObject(await CheckpointFile.fromThread(saver, "t"));
   expect(await isFree()).toBe(true);

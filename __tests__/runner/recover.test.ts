@@ -374,7 +374,10 @@ describe("tries", () => {
     expect(first?.waitMs).toBeGreaterThanOrEqual(500);
     expect(first?.waitMs).toBeLessThanOrEqual(1_000);
     expect(failed[0]?.retryAt.getTime()).toBe(failed[0]!.at.getTime() + first!.waitMs);
-    expect(String(await world(broken, {}, at.path).runner.recover())).toBe("Nothing to recover.");
+    const later = world(broken);
+    await crashed(later, "t");
+    await later.runner.recover({ waitMs: 100_000 });
+    expect(String(await world(broken, {}, later.path).runner.recover())).toBe("Nothing to recover.");
     await new Promise((resolve) => setTimeout(resolve, first!.waitMs + 50));
     await at.runner.recover({ waitMs: 60_000 });
     const second = await store.recoveryOf("t", Date.now());
@@ -514,7 +517,7 @@ describe("workers", () => {
     expect(refused).toBe(1);
     expect(await store.listRuns("t")).toHaveLength(1);
     store.endRun = endRun;
-    for (let tries = 0; tries < 100 && (await store.listRuns("t")).length > 0; tries += 1)
+    for (let tries = 0; tries < 1_000 && (await store.listRuns("t")).length > 0; tries += 1)
       await new Promise((resolve) => setTimeout(resolve, 50));
     expect(await store.listRuns("t")).toEqual([]);
     expect(await world(undefined, {}, at.path).runner.recover()).toMatchObject({ resumed: [], skipped: [] });

@@ -15,6 +15,9 @@ function begun(): World {
   return at;
 }
 
+/** However busy the machine is. */
+const LIMIT_MS = 60_000;
+
 /** Fails after `ms`, where a loop without an end would hang the suite. */
 async function within(ms: number, holds: () => boolean | Promise<boolean>): Promise<void> {
   const until = performance.now() + ms;
@@ -81,7 +84,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const { runner, seen } = slow(at, true);
     const chunks = await opens[kind]!(runner);
     await leaves[how]!(chunks);
-    await within(1_000, async () => !(await isRunning(runner)));
+    await within(LIMIT_MS, async () => !(await isRunning(runner)));
     expect(seen.running).toBe(0);
     // Events that nobody read have run nothing.
     if (kind === "streamEvents") expect(seen.calls++).toBe(0);
@@ -95,9 +98,9 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const reader = chunks.getReader();
     await reader.read();
     reader.releaseLock();
-    await within(5_000, () => seen.running === 1);
+    await within(LIMIT_MS, () => seen.running === 1);
     await leaves[how]!(chunks);
-    await within(1_000, async () => !(await isRunning(runner)));
+    await within(LIMIT_MS, async () => !(await isRunning(runner)));
     expect(seen.running).toBe(0);
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
     expect(seen.calls).toBe(2);
@@ -128,14 +131,14 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const chunks = await opens[kind]!(runner);
     const reader = chunks.getReader();
     await reader.read();
-    await within(5_000, () => seen.running === 1);
+    await within(LIMIT_MS, () => seen.running === 1);
     await reader.cancel();
     for (let asked = 0; asked < 20; asked++) {
       await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject({ code: "THREAD_RUNNING" });
       await pause(10);
     }
     seen.finish();
-    await within(1_000, async () => !(await isRunning(runner)));
+    await within(LIMIT_MS, async () => !(await isRunning(runner)));
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
   });
 
@@ -143,7 +146,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const at = begun();
     const { runner, seen } = slow(at, true);
     for await (const _ of await opens[kind]!(runner)) {
-      await within(5_000, () => seen.running === 1);
+      await within(LIMIT_MS, () => seen.running === 1);
       break;
     }
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
@@ -158,9 +161,9 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
       const chunks = await opens[kind]!(runner, { signal: controller.signal });
       const reader = chunks.getReader();
       if (read || kind === "streamEvents") await reader.read();
-      await within(5_000, () => seen.running === 1);
+      await within(LIMIT_MS, () => seen.running === 1);
       controller.abort();
-      await within(1_000, async () => !(await isRunning(runner)));
+      await within(LIMIT_MS, async () => !(await isRunning(runner)));
       expect(seen.running).toBe(0);
       const rest = async (): Promise<string> => {
         const texts: string[] = [];
@@ -182,7 +185,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const options = { threadId: "t", signal: controller.signal };
     const run = call === "invoke" ? runner.invoke(input, options) : runner.resume({ ...options, input });
     const refused = expect(run).rejects.toThrow(/abort/i);
-    await within(5_000, () => seen.running === 1);
+    await within(LIMIT_MS, () => seen.running === 1);
     controller.abort();
     await refused;
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
@@ -194,13 +197,13 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const controller = new AbortController();
     const config = { configurable: { thread_id: "t" }, signal: controller.signal };
     const run = expect(runner.graph.invoke(input, config)).rejects.toThrow(/abort/i);
-    await within(5_000, () => seen.running === 1);
+    await within(LIMIT_MS, () => seen.running === 1);
     controller.abort();
     await run;
-    await within(1_000, async () => !(await isRunning(runner)));
+    await within(LIMIT_MS, async () => !(await isRunning(runner)));
     const before = runner.graph.invoke(input, { configurable: { thread_id: "u" }, signal: AbortSignal.abort() });
     await expect(before).rejects.toThrow(/abort/i);
-    await within(1_000, async () => !(await at.saver.turns.isRunning("u")));
+    await within(LIMIT_MS, async () => !(await at.saver.turns.isRunning("u")));
     expect(seen.calls).toBe(1);
   });
 
@@ -208,7 +211,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const at = begun();
     const runner = line(at, ["a", "b", "c"]);
     const chunks = await runner.stream(input, { threadId: "t", streamMode: "updates" });
-    await within(5_000, async () => !(await at.saver.turns.isRunning("t")));
+    await within(LIMIT_MS, async () => !(await at.saver.turns.isRunning("t")));
     expect(await runner.invoke(input, { threadId: "t" })).toEqual({ log: ["a", "b", "c", "a", "b", "c"] });
     const found = [];
     for await (const chunk of chunks) found.push(Object.keys(chunk)[0]);
@@ -230,7 +233,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     };
     const runner = line(at, ["a", "b"], { b: fails });
     const chunks = await runner.stream(input, { threadId: "t", streamMode: "updates" });
-    await within(5_000, async () => !(await at.saver.turns.isRunning("t")));
+    await within(LIMIT_MS, async () => !(await at.saver.turns.isRunning("t")));
     await pause(20);
     await expect(async () => {
       for await (const _ of chunks);
@@ -256,10 +259,10 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has stop
     const chunks = runner.streamEvents(input, { threadId: "t", version: "v2" });
     const reader = chunks.getReader();
     const first = reader.read();
-    await within(5_000, () => calls === 2);
+    await within(LIMIT_MS, () => calls === 2);
     await reader.cancel();
     expect(await first).toMatchObject({ done: true });
-    await within(1_000, async () => !(await at.saver.turns.isRunning("t")));
+    await within(LIMIT_MS, async () => !(await at.saver.turns.isRunning("t")));
     expect(calls).toBe(2);
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["only"] });
   });
@@ -275,7 +278,7 @@ describe("S8.6 S8.3 a stream that is left doesn't hold up a drain", () => {
       await opens[kind]!(runner as never);
       const since = performance.now();
       expect(await runner.drain({ timeoutMs: 20_000 })).toEqual({ done: true, running: [] });
-      expect(performance.now() - since).toBeLessThan(3_000);
+      expect(performance.now() - since).toBeLessThan(15_000);
     },
   );
 
@@ -286,10 +289,10 @@ describe("S8.6 S8.3 a stream that is left doesn't hold up a drain", () => {
     const reader = chunks.getReader();
     await reader.read();
     reader.releaseLock();
-    await within(5_000, () => seen.running === 1);
+    await within(LIMIT_MS, () => seen.running === 1);
     await leaves[how]!(chunks);
     const since = performance.now();
     expect(await runner.drain({ timeoutMs: 20_000 })).toEqual({ done: true, running: [] });
-    expect(performance.now() - since).toBeLessThan(3_000);
+    expect(performance.now() - since).toBeLessThan(15_000);
   });
 });

@@ -30,6 +30,8 @@ interface Seen {
   writes: Map<string, string>;
   effects: Map<string, string>;
   runs: Map<string, string>;
+  /** When each run gave its last sign of life. */
+  beats: Map<string, string>;
   /** Of turns: which attempt of which node task each is of. */
   attempts: Map<string, string>;
 }
@@ -54,6 +56,8 @@ export class BoundaryLog {
   readonly functional = new Set<string>();
   /** What SQLite was asked to do, transaction by transaction. */
   readonly begun: string[] = [];
+  /** How many transactions had signs of life of runs, alone or beside what was handed in then. */
+  beats = 0;
   #seen: Seen;
 
   constructor(options: TurnSaverOptions = {}) {
@@ -146,6 +150,11 @@ export class BoundaryLog {
       together: [...types].flatMap(([attempt, { size }]) => (size === 2 ? attempt : [])),
       synced: Number(this.db.pragma("synchronous", { simple: true })) === 2,
     };
+    const isBeat = [...this.#seen.beats].some(([id, at]) => before.beats.has(id) && before.beats.get(id) !== at);
+    if (isBeat) this.beats += 1;
+    const rest = [commit.turns, commit.checkpoints, commit.effects, commit.marks].flat();
+    // On a busy machine a run lasts long enough for a heartbeat, which waits for no disk.
+    if (isBeat && rest.length + commit.writes === 0 && !commit.synced) return;
     this.commits.push(commit);
     const writes = commit.writes === 0 ? [] : [`${commit.writes}w`];
     const [actions, thoughts] = ["A", "T"].map((type) => commit.turns.filter((turn) => turn.startsWith(type)));
@@ -167,6 +176,7 @@ export class BoundaryLog {
       writes: rows("SELECT seq, node_task_id FROM langgraph_writes ORDER BY seq"),
       effects: rows("SELECT id, name || ' ' || status FROM langgraph_effects ORDER BY seq"),
       runs: rows("SELECT run_id, 'run begins' FROM langgraph_runs"),
+      beats: rows("SELECT run_id, beat_at FROM langgraph_runs"),
       attempts: rows("SELECT id, node_task_id || '#' || attempt FROM langgraph_checkpoints"),
     };
   }

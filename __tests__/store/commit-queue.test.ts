@@ -388,7 +388,10 @@ describe("S7.2 a body starts when its Thought, its checkpoint and all that was h
     let ticks = 0;
     const timer = setInterval(() => (ticks += 1), 5);
     const release = async (): Promise<void> => {
-      await sleep(60);
+      const before = ticks;
+      // On a busy machine timers fire less often.
+      do await sleep(60);
+      while (ticks < before + 4);
       other.exec("COMMIT");
     };
     const releases: Promise<void>[] = [];
@@ -885,7 +888,8 @@ describe("S7.2 the event loop", () => {
     isOver = true;
     clearInterval(timer);
     expect(result.log).toHaveLength(60);
-    expect(turns).toBeGreaterThanOrEqual(60);
+    // On a busy machine a run lasts long enough for heartbeats: a timer's turn, which commits what is handed in by then.
+    expect(turns).toBeGreaterThanOrEqual(60 - log.beats);
     expect(fired).toBeGreaterThan(5);
     expect(log.log.filter((line) => line.startsWith("A n ok*"))).toHaveLength(60);
   });

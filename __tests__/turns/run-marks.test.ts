@@ -18,7 +18,24 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await pause(50);
 }
 
-/** A node that fails once, and waits for its retry until `go` is called; behind it there is another one. */
+/** LangGraph waits for so long before a retry: in these tests until `go` is called. */
+const BACK_OFF_MS = 54_321;
+function heldBack(): { go: () => void; restore: () => void } {
+  const { setTimeout: real } = globalThis;
+  const waiting: (() => void)[] = [];
+  const held = ((then: () => void, ms?: number, ...given: []) =>
+    ms === BACK_OFF_MS ? (waiting.push(then), 0) : real(then, ms, ...given)) as typeof setTimeout;
+  globalThis.setTimeout = Object.assign(held, real);
+  return {
+    go: () => {
+      expect(waiting).toHaveLength(1);
+      for (const then of waiting.splice(0)) then();
+    },
+    restore: () => void (globalThis.setTimeout = real),
+  };
+}
+
+/** A node that fails once, and is tried again after so long; behind it there is another one. */
 function backingOff(saver: TurnSaver, deeds: string[], initialInterval: number) {
   let tries = 0;
   return new StateGraph(State)
@@ -53,7 +70,8 @@ describe("a run keeps its thread while it is quiet", () => {
       const at = world();
       const other = openSaver(at.path, { synchronous: "normal" });
       const deeds: string[] = [];
-      const graph = backingOff(at.saver, deeds, 6_000);
+      const { go, restore } = heldBack();
+      const graph = backingOff(at.saver, deeds, BACK_OFF_MS);
       const others = new GraphRunner(backingOff(other, deeds, 1));
       await others.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
       const run =
@@ -71,6 +89,8 @@ describe("a run keeps its thread while it is quiet", () => {
         code: "THREAD_RUNNING",
       });
       expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      go();
+      restore();
       expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
       expect(deeds).toEqual(["pay", "pay"]);
       expect(await other.turns.isRunning("t")).toBe(false);

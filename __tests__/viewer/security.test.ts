@@ -397,7 +397,7 @@ describe("clients that keep others waiting", () => {
     const timer = setInterval(() => void (["body", "again"].includes(kind) && socket.write(kind === "body" ? "x" : sent)), 100);
     const heard = await closed;
     clearInterval(timer);
-    expect(Date.now() - began).toBeLessThan(5_000);
+    expect(Date.now() - began).toBeLessThan(30_000);
     if (kind === "again") expect(heard).toMatch(/^HTTP\/1\.1 401 /);
   });
 
@@ -426,7 +426,7 @@ describe("clients that keep others waiting", () => {
     socket.on("data", (piece) => (length += piece.length));
     socket.resume();
     await closed;
-    expect([length < text.length, Date.now() - began < 20_000]).toEqual([true, true]);
+    expect([length < text.length, Date.now() - began < 60_000]).toEqual([true, true]);
     expect((await impatient.ask("/api/overview")).status).toBe(200);
   });
 

@@ -38,7 +38,7 @@ const graph = new StateGraph(State)
     return {};
   })
   .addNode("pack", async ({ order }) => {
-    await pause(400);
+    await pause(2_000);
     note(`${name}: packed ${order}`);
     return { parcel: `parcel of ${order}` };
   })

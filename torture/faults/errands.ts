@@ -12,7 +12,7 @@ const State = Annotation.Root({
 export const OUTCOME = ["in", "charge", "s1", "sms", "mail", "end"];
 export const TASKS = ["T1", "T2", "T3"];
 
-const FREE_WITHIN_MS = 10_000;
+const FREE_WITHIN_MS = 60_000;
 
 /** What was really done, by name and key. It is stored where no fault is injected. */
 export class Deeds {

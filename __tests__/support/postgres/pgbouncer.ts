@@ -66,7 +66,7 @@ function hasPreparedStatements(pgbouncer: string): boolean {
 
 /** Resolves when somebody listens on a port. @throws after five seconds */
 async function listens(port: number): Promise<void> {
-  for (let tries = 100; tries > 0; tries -= 1) {
+  for (let tries = 1_000; tries > 0; tries -= 1) {
     const isThere = await new Promise<boolean>((done) => {
       const socket = connect(port, "127.0.0.1", () => done(true)).on("error", () => done(false));
       socket.unref();
