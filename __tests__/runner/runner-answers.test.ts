@@ -56,6 +56,8 @@ describe("S4.1 answers without an id", () => {
   });
 });
 
+const shown = async (saver: ReturnType<typeof openSaver>): Promise<unknown[]> => (await inbox(saver)).map(({ value }) => value);
+
 describe("S4.1 a question of a nested graph that was updated since", () => {
   const State = Annotation.Root({
     log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -74,7 +76,7 @@ describe("S4.1 a question of a nested graph that was updated since", () => {
     ["in a graph in it", 2, "x", ["x", "edit", "y: yes"]],
     ["in it, as the node that asked", 1, "y", ["x", "edit"]],
   ])(
-    "S4.1 %s isn't open: status doesn't show it, its answer is refused, and the next question is asked",
+    "S4.1 %s isn't open: neither status nor the inbox shows it, its answer is refused, and the next question is asked",
     async (_, depth, as, log) => {
       const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
       const sub = depth === 1 ? inner().compile() : around(inner().compile() as never).compile();
@@ -87,17 +89,20 @@ describe("S4.1 a question of a nested graph that was updated since", () => {
       await runner.invoke({}, { threadId: "t" });
       const before = await open();
       expect(before.map(({ value }) => value).sort()).toEqual(["beside?", "y?"]);
+      expect((await shown(saver)).sort()).toEqual(["beside?", "y?"]);
       let state: any = await graph.getState(config, { subgraphs: true });
       for (let at = 0; at < depth; at += 1) state = state.tasks.find(({ name }: { name: string }) => name === "sub").state;
       await graph.updateState(state.config, { log: ["edit"] }, as);
 
       expect((await open()).map(({ value }) => value)).toEqual(["beside?"]);
+      expect(await shown(saver)).toEqual(["beside?"]);
       const dropped = before.find(({ value }) => value === "y?")?.id ?? "";
       const answer = (id: string | undefined, word: string) =>
         runner.resume({ threadId: "t", command: new Command({ resume: { [id ?? ""]: word } }) });
       await expect(answer(dropped, "for nobody")).rejects.toMatchObject({ code: "UNKNOWN_INTERRUPT" });
       await answer((await open())[0]?.id, "yes");
       await expect(answer(dropped, "for nobody")).rejects.toMatchObject({ code: "UNKNOWN_INTERRUPT" });
+      expect(await shown(saver)).toEqual((await open()).map(({ value }) => value));
       for (const { id } of await open()) await answer(id, "yes");
       expect(await runner.status("t")).toMatchObject({ finished: true, waiting: [] });
       const { values } = (await graph.getState(config)) as { values: { log: string[] } };
