@@ -839,6 +839,20 @@ describe("bad input: values that cannot be saved", () => {
     right.saver.close();
   });
 
+  test("S8.8 bad input: the recorder in a saved config is called by a name that says whose it is", async () => {
+    const State = Annotation.Root({ seen: Annotation<unknown> });
+    const saver = TurnSaver.fromConnString(":memory:", { logger: quiet });
+    const seen = (_: unknown, { callbacks }: { callbacks?: unknown }) => ({
+      seen: (callbacks as { handlers: unknown }).handlers,
+    });
+    const graph = new StateGraph(State).addNode("n", seen).addEdge(START, "n").compile({ checkpointer: saver });
+    saver.attach(graph);
+    await expect(graph.invoke({}, { configurable: { thread_id: "t" } })).rejects.toThrow(
+      /at \[0\] there is an instance of SaverCallbackHandler\./,
+    );
+    saver.close();
+  });
+
   // Unattached, LangGraph itself leaves rejections of "async" saves unhandled: no saver can prevent that from inside `put`.
   describe.each([
     { how: "attached", durabilities: ["sync", "async", "exit"] as const },

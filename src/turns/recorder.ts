@@ -456,6 +456,9 @@ type Told<K extends keyof BaseCallbackHandler> = Required<BaseCallbackHandler>[K
  * graph a run belongs to.
  */
 export class RecorderFace extends BaseCallbackHandler {
+  /** Messages about a config that somebody saves name it so. */
+  static readonly name = "SaverCallbackHandler";
+
   readonly name = RECORDER_NAME;
   override readonly awaitHandlers = true;
   override readonly raiseError = true;
