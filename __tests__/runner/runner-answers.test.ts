@@ -112,6 +112,36 @@ describe("S4.1 a question of a nested graph that was updated since", () => {
   );
 });
 
+test.each([
+  ["an update", { update: { log: ["u"] } }, ["u"], ["u", "yes"]],
+  ["a goto", { goto: "b" }, ["b"], ["yes", "b"]],
+])("S4.1 %s beside an open question is refused with calls that work", async (_, orders, applied, log) => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+  const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+  const graph = new StateGraph(State)
+    .addNode("a", () => ({ log: [interrupt<string, string>("q?")] }), { ends: ["b"] })
+    .addNode("b", () => ({ log: ["b"] }))
+    .addEdge(START, "a")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  const command = new Command(orders as { update: { log: string[] } });
+  for (const threadId of ["beside", "with"]) {
+    await runner.invoke({}, { threadId });
+    const refused = runner.invoke(command, { threadId });
+    await expect(refused).rejects.toMatchObject({ code: "UNFINISHED_WORK", data: { waits: true } });
+    await expect(refused).rejects.toThrow(/resume: answer, update, goto .* onUnfinished: "abandon"/);
+  }
+  expect(await runner.invoke(command, { threadId: "beside", onUnfinished: "abandon" })).toMatchObject({ log: applied });
+  expect((await runner.status("beside")).waiting.map(({ value }) => value)).toEqual(["q?"]);
+  const answered = await runner.resume({ threadId: "beside", command: new Command({ resume: "yes" }) });
+  expect(answered.log).toEqual(log);
+  const both = new Command({ ...(orders as { update: { log: string[] } }), resume: "yes" });
+  expect((await runner.resume({ threadId: "with", command: both })).log.toSorted()).toEqual(log.toSorted());
+  await (saver.close() as unknown);
+});
+
 /* The whole of it, with kills and in random order, is in `answers-crash.test.ts`. */
 describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
   /** Calls the thread once after the other: with answers by the text of the question, a plain one, or none. */
