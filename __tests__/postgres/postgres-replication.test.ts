@@ -28,7 +28,7 @@ async function waitFor(standby: string): Promise<void> {
 const waiting = async (): Promise<number[]> =>
   (await admin.query("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")).rows.map(({ pid }) => pid as number);
 
-test("S9.3 PostgreSQL: a save whose session is ended while it waits for the standby isn't acknowledged before the standby has it", async () => {
+test("S9.3 PostgreSQL: a save whose session is terminated while it waits for the standby isn't acknowledged before the standby has it", async () => {
   const saver = PostgresTurnSaver.fromConnString(server.url, { logger: quiet });
   const put = (id: string) => saver.put(thread(id), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
   await put("before");
