@@ -457,7 +457,7 @@ type Told<K extends keyof BaseCallbackHandler> = Required<BaseCallbackHandler>[K
  */
 export class RecorderFace extends BaseCallbackHandler {
   /** Messages about a config that somebody saves name it so. */
-  static readonly name = "SaverCallbackHandler";
+  static override readonly name = "SaverCallbackHandler";
 
   readonly name = RECORDER_NAME;
   override readonly awaitHandlers = true;
