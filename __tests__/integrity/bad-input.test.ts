@@ -842,9 +842,7 @@ describe("bad input: values that cannot be saved", () => {
   test("S8.8 bad input: the recorder in a saved config is called by a name that says whose it is", async () => {
     const State = Annotation.Root({ seen: Annotation<unknown> });
     const saver = TurnSaver.fromConnString(":memory:", { logger: quiet });
-    const seen = (_: unknown, { callbacks }: { callbacks?: unknown }) => ({
-      seen: (callbacks as { handlers: unknown }).handlers,
-    });
+    const seen = (_: unknown, config: unknown) => ({ seen: (config as { callbacks: { handlers: unknown } }).callbacks.handlers });
     const graph = new StateGraph(State).addNode("n", seen).addEdge(START, "n").compile({ checkpointer: saver });
     saver.attach(graph);
     await expect(graph.invoke({}, { configurable: { thread_id: "t" } })).rejects.toThrow(
