@@ -46,7 +46,16 @@ import { warnOfRepeats } from "./runner/repeats";
 import { statusOf, type StatusParts } from "./runner/status";
 import { readable } from "./runner/streams";
 import { settledBy, type ThreadStatus } from "./runner/thread-status";
-import { effectsOfRun, type EffectsOfRun, isAnswer, isResume, unfinishedOf, unfinishedWork } from "./runner/last-run";
+import {
+  commandBesideQuestion,
+  effectsOfRun,
+  type EffectsOfRun,
+  isAnswer,
+  isCommand,
+  isResume,
+  unfinishedOf,
+  unfinishedWork,
+} from "./runner/last-run";
 import type { BaseTurnSaver } from "./base-saver";
 import { isSaver } from "./known-savers";
 import type { RewindCounts } from "./store/store";
@@ -484,12 +493,12 @@ export class GraphRunner<G extends RunnableGraph> {
     await this.#refuseUnfinishedRewind(threadId);
     const start = { input, checkpointId: undefined };
     if (isTimeTravel || policy === "abandon") return start;
-    const isFinished = await this.#refuseWork(call, policy === "finish");
+    const isFinished = await this.#refuseWork(call, input, policy === "finish");
     if (isFinished) return start;
     // Everything except the new input's own task id.
     const again = { ...call, taskId: undefined };
     await this.#invoked(await this.#resumed(null, again, undefined), again);
-    await this.#refuseWork(call, false);
+    await this.#refuseWork(call, input, false);
     return start;
   }
 
@@ -497,7 +506,7 @@ export class GraphRunner<G extends RunnableGraph> {
    * @returns whether the thread is finished; false if its work can be finished without a person, and that is admitted
    * @throws {TurnsError} UNFINISHED_WORK
    */
-  async #refuseWork(call: RunCall, admitsWork: boolean): Promise<boolean> {
+  async #refuseWork(call: RunCall, input: unknown, admitsWork: boolean): Promise<boolean> {
     const { saver } = this;
     const { threadId, config } = call;
     const look = (): Promise<Assessment> => assess(this.#assessed(call), threadId);
@@ -505,7 +514,7 @@ export class GraphRunner<G extends RunnableGraph> {
       throw (await look()).obstacle ?? error;
     });
     if (unfinished === undefined) return true;
-    if (unfinished.waits) throw unfinishedWork(threadId, unfinished);
+    if (unfinished.waits) throw (isCommand(input) ? commandBesideQuestion : unfinishedWork)(threadId, unfinished);
     const found = await look();
     const stands = await isAtBreakpoint({ saver, graph: this.#pregel, threadId, config, found });
     if (stands || !admitsWork) throw unfinishedWork(threadId, unfinished, stands);

@@ -105,6 +105,39 @@ test("S2.9 a graph that runs on beside a retry of the node that called it does n
   expect(log).toEqual(["f", ...done, "answer to go on?"]);
 });
 
+test("S2.9 an attempt that runs on beside a retry saves nothing, and one warning names the thread and the node", async () => {
+  const warned: unknown[][] = [];
+  const logger = { ...quiet, warn: (...said: unknown[]) => void warned.push(said) };
+  const saver = openSaver(":memory:", { logger });
+  const { done, chain } = world();
+  const slow = chain("slow", () => 25);
+  let attempt = 0;
+  const graph = new StateGraph(State)
+    .addNode(
+      "n",
+      async (_, config) => {
+        attempt += 1;
+        const work = slow.invoke({ log: [] }, config);
+        if (attempt > 1) return work;
+        while (done.length === 0) await sleep(1);
+        void work.catch(() => undefined);
+        throw new Error("503");
+      },
+      { retryPolicy },
+    )
+    .addEdge(START, "n")
+    .compile({ checkpointer: saver });
+  saver.attach(graph);
+  await graph.invoke({ log: [] }, { configurable: { thread_id: "t" } });
+  await sleep(100);
+  const told = 'not saved: an earlier attempt of node "n" still runs beside a later attempt, which continues it';
+  expect(warned.filter(([, text]) => String(text).includes("still runs"))).toEqual([
+    [{ threadId: "t", node: "n" }, expect.stringContaining(told)],
+  ]);
+  expect(done).toEqual(CHAIN.map((node) => `slow-${node}`));
+  await (saver.close() as unknown);
+});
+
 const withTimeouts = hasNodeTimeouts ? test : test.skip;
 
 withTimeouts("S2.9 a graph whose node ran into its timeout does none of its effects twice in a retry", async () => {
@@ -128,7 +161,7 @@ withTimeouts("S2.9 a graph whose node ran into its timeout does none of its effe
   expect(log).toEqual([...done, "answer to go on?"]);
 });
 
-test("S2.9 what a failed run has left behind saves nothing beside the next run of its thread", async () => {
+test("S2.9 what a failed run has left behind saves nothing beside the next run of its thread, and a warning says so", async () => {
   const { done, send } = world();
   let run = 0;
   let go = (): void => undefined;
@@ -146,7 +179,9 @@ test("S2.9 what a failed run has left behind saves nothing beside the next run o
     .addEdge(START, "i")
     .addEdge("i", "j")
     .compile();
-  const saver = openSaver(":memory:", { logger: quiet });
+  const warned: unknown[][] = [];
+  const logger = { ...quiet, warn: (...said: unknown[]) => void warned.push(said) };
+  const saver = openSaver(":memory:", { logger });
   const graph = new StateGraph(State)
     .addNode("n", async (_, config) => {
       run += 1;
@@ -168,6 +203,10 @@ test("S2.9 what a failed run has left behind saves nothing beside the next run o
   await graph.invoke(null, config);
   const { log } = await graph.invoke(new Command({ resume: "yes" }), config);
   expect({ log, done }).toEqual({ log: ["i", "j", "yes"], done: ["i", "j"] });
+  const told = 'not saved: an earlier attempt of node "n" still runs beside a later run, which continues it';
+  expect(warned.filter(([, text]) => String(text).includes("still runs"))).toEqual([
+    [{ threadId: "t", node: "n" }, expect.stringContaining(told)],
+  ]);
   await (saver.close() as unknown);
 });
 

@@ -1,7 +1,7 @@
 import { internalsOf } from "../../src/testing-internal";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Send, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { GraphRunner, type RewindRequest, type Turn, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
@@ -784,22 +784,71 @@ describe("bad input: values that cannot be saved", () => {
     },
   );
 
+  const fromState = "Remove it from the state, replace it by plain data, or keep it in an untracked channel";
+  const inConfig =
+    "Pass it in the config instead, as in graph.invoke(input, { configurable: { thread_id, myValue } }), and read config.configurable.myValue in the node";
+
   test.each([
-    ["state", { list: [() => 1] }, 'The value of channel "state" can\'t be saved: at list[0] there is a function'],
-    ["bare", () => 1, 'The value of channel "bare" can\'t be saved: it is a function'],
-    ["__start__", { list: [() => 1] }, "The input of the graph can't be saved: at list[0] there is a function"],
-  ])("S8.8 bad input: the message about channel %s is one sentence and one remedy", async (channel, value, problem) => {
-    const { saver, close } = await setup();
-    const one = checkpoint({ [channel]: value });
-    const error = (await saver
-      .put(thread(), one, metadata, one.channel_versions)
-      .catch((caught: unknown) => caught)) as TurnsError;
-    expect(error.message).toBe(
-      `${problem}. ` +
-        "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
+    ["state", { list: [() => 1] }, fromState, 'The value of channel "state" can\'t be saved: at list[0] there is a function'],
+    ["bare", () => 1, fromState, 'The value of channel "bare" can\'t be saved: it is a function'],
+    [
+      "__start__",
+      { list: [() => 1] },
+      `LangGraph saves the whole input, also what is for untracked channels. ${inConfig}`,
+      "The input of the graph can't be saved: at list[0] there is a function",
+    ],
+  ])(
+    "S8.8 bad input: the message about channel %s says what is wrong and what to do",
+    async (channel, value, remedy, problem) => {
+      const { saver, close } = await setup();
+      const one = checkpoint({ [channel]: value });
+      const error = (await saver
+        .put(thread(), one, metadata, one.channel_versions)
+        .catch((caught: unknown) => caught)) as TurnsError;
+      expect(error.message).toBe(`${problem}. ${remedy}; the previous checkpoint is intact.`);
+      expect((error.cause as TurnsError).message).toMatch(/^A value can't be saved: /);
+      close();
+    },
+  );
+
+  test("S8.8 bad input: a function in a Send is refused with a remedy that helps, and that one works", async () => {
+    const State = Annotation.Root({ said: Annotation<string> });
+    type Speak = (() => string) | undefined;
+    const worker = (_: unknown, config: { configurable?: { speak?: Speak } }) => ({ said: config.configurable?.speak?.() ?? "" });
+    const graphWith = (argument: object) => {
+      const saver = TurnSaver.fromConnString(":memory:", { logger: quiet });
+      const graph = new StateGraph(State)
+        .addNode("plan", () => ({}))
+        .addNode("worker", worker)
+        .addEdge(START, "plan")
+        .addConditionalEdges("plan", () => [new Send("worker", argument)], ["worker"])
+        .compile({ checkpointer: saver });
+      saver.attach(graph);
+      return { saver, graph };
+    };
+    const wrong = graphWith({ speak: () => "hello" });
+    const run = wrong.graph.invoke({}, { configurable: { thread_id: "t" } });
+    await expect(run).rejects.toThrow(
+      `A Send of node "plan" can't be saved: at args.speak there is a function. LangGraph saves what a Send carries, also what is for ` +
+        `untracked channels. Send plain data: new Send("node", { id }). ${inConfig}; the previous checkpoint is intact.`,
     );
-    expect((error.cause as TurnsError).message).toMatch(/^A value can't be saved: /);
-    close();
+    const right = graphWith({ id: 1 });
+    const configurable = { thread_id: "t", speak: () => "hello" };
+    expect(await right.graph.invoke({}, { configurable })).toEqual({ said: "hello" });
+    wrong.saver.close();
+    right.saver.close();
+  });
+
+  test("S8.8 bad input: the recorder in a saved config is called by a name that says whose it is", async () => {
+    const State = Annotation.Root({ seen: Annotation<unknown> });
+    const saver = TurnSaver.fromConnString(":memory:", { logger: quiet });
+    const seen = (_: unknown, config: unknown) => ({ seen: (config as { callbacks: { handlers: unknown } }).callbacks.handlers });
+    const graph = new StateGraph(State).addNode("n", seen).addEdge(START, "n").compile({ checkpointer: saver });
+    saver.attach(graph);
+    await expect(graph.invoke({}, { configurable: { thread_id: "t" } })).rejects.toThrow(
+      /at \[0\] there is an instance of SaverCallbackHandler\./,
+    );
+    saver.close();
   });
 
   // Unattached, LangGraph itself leaves rejections of "async" saves unhandled: no saver can prevent that from inside `put`.

@@ -56,6 +56,8 @@ describe("S4.1 answers without an id", () => {
   });
 });
 
+const shown = async (saver: ReturnType<typeof openSaver>): Promise<unknown[]> => (await inbox(saver)).map(({ value }) => value);
+
 describe("S4.1 a question of a nested graph that was updated since", () => {
   const State = Annotation.Root({
     log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -74,7 +76,7 @@ describe("S4.1 a question of a nested graph that was updated since", () => {
     ["in a graph in it", 2, "x", ["x", "edit", "y: yes"]],
     ["in it, as the node that asked", 1, "y", ["x", "edit"]],
   ])(
-    "S4.1 %s isn't open: status doesn't show it, its answer is refused, and the next question is asked",
+    "S4.1 %s isn't open: neither status nor the inbox shows it, its answer is refused, and the next question is asked",
     async (_, depth, as, log) => {
       const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
       const sub = depth === 1 ? inner().compile() : around(inner().compile() as never).compile();
@@ -87,17 +89,20 @@ describe("S4.1 a question of a nested graph that was updated since", () => {
       await runner.invoke({}, { threadId: "t" });
       const before = await open();
       expect(before.map(({ value }) => value).sort()).toEqual(["beside?", "y?"]);
+      expect((await shown(saver)).sort()).toEqual(["beside?", "y?"]);
       let state: any = await graph.getState(config, { subgraphs: true });
       for (let at = 0; at < depth; at += 1) state = state.tasks.find(({ name }: { name: string }) => name === "sub").state;
       await graph.updateState(state.config, { log: ["edit"] }, as);
 
       expect((await open()).map(({ value }) => value)).toEqual(["beside?"]);
+      expect(await shown(saver)).toEqual(["beside?"]);
       const dropped = before.find(({ value }) => value === "y?")?.id ?? "";
       const answer = (id: string | undefined, word: string) =>
         runner.resume({ threadId: "t", command: new Command({ resume: { [id ?? ""]: word } }) });
       await expect(answer(dropped, "for nobody")).rejects.toMatchObject({ code: "UNKNOWN_INTERRUPT" });
       await answer((await open())[0]?.id, "yes");
       await expect(answer(dropped, "for nobody")).rejects.toMatchObject({ code: "UNKNOWN_INTERRUPT" });
+      expect(await shown(saver)).toEqual((await open()).map(({ value }) => value));
       for (const { id } of await open()) await answer(id, "yes");
       expect(await runner.status("t")).toMatchObject({ finished: true, waiting: [] });
       const { values } = (await graph.getState(config)) as { values: { log: string[] } };
@@ -105,6 +110,36 @@ describe("S4.1 a question of a nested graph that was updated since", () => {
       await (saver.close() as unknown);
     },
   );
+});
+
+test.each([
+  ["an update", { update: { log: ["u"] } }, ["u"], ["u", "yes"]],
+  ["a goto", { goto: "b" }, ["b"], ["yes", "b"]],
+])("S4.1 %s beside an open question is refused with calls that work", async (_, orders, applied, log) => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+  const saver = openSaver(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+  const graph = new StateGraph(State)
+    .addNode("a", () => ({ log: [interrupt<string, string>("q?")] }), { ends: ["b"] })
+    .addNode("b", () => ({ log: ["b"] }))
+    .addEdge(START, "a")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  const command = new Command(orders as { update: { log: string[] } }) as never;
+  for (const threadId of ["beside", "with"]) {
+    await runner.invoke({}, { threadId });
+    const refused = runner.invoke(command, { threadId });
+    await expect(refused).rejects.toMatchObject({ code: "UNFINISHED_WORK", data: { waits: true } });
+    await expect(refused).rejects.toThrow(/resume: answer, update, goto .* onUnfinished: "abandon"/);
+  }
+  expect(await runner.invoke(command, { threadId: "beside", onUnfinished: "abandon" })).toMatchObject({ log: applied });
+  expect((await runner.status("beside")).waiting.map(({ value }) => value)).toEqual(["q?"]);
+  const answered = await runner.resume({ threadId: "beside", command: new Command({ resume: "yes" }) });
+  expect(answered.log).toEqual(log);
+  const both = new Command({ ...(orders as { update: { log: string[] } }), resume: "yes" });
+  expect((await runner.resume({ threadId: "with", command: both })).log.toSorted()).toEqual(log.toSorted());
+  await (saver.close() as unknown);
 });
 
 /* The whole of it, with kills and in random order, is in `answers-crash.test.ts`. */

@@ -4,7 +4,7 @@ import { toPublicEffect } from "../effects/types";
 import { nodePathOf } from "../guards/graph-document";
 import { internalsOf } from "../internals";
 import { checkedUndos } from "../rewind/undos";
-import { askersIn } from "../runner/answers";
+import { askersIn, droppedQuestions } from "../runner/answers";
 import { answerTo, isAnswered, isAskedAgain } from "../runner/last-run";
 import { isLost } from "../runner/run-nodes";
 import { settledBy, type SettledBy } from "../runner/thread-status";
@@ -230,6 +230,7 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
   const run = special.some(([, channel]) => channel === INTERRUPT) ? await store.lastRun(threadId) : undefined;
   const history = run === undefined ? [] : await internals.asked(threadId, run.sinceSeq);
   const askers = askersIn(history);
+  const dropped = await droppedQuestions(saver, threadId, history);
   const ids = [...special.map(([taskId]) => taskId), ...Array.from(askers.values(), ({ nodeTaskId }) => nodeTaskId)];
   const turns = await store.inspect.turnsOfNodeTasks(threadId, [...new Set(ids)]);
   const turnOf = new Map(turns.map((turn) => [turn.nodeTaskId ?? "", turn]));
@@ -266,6 +267,7 @@ async function headOf(saver: BaseTurnSaver, threadId: string): Promise<HeadState
       }),
     )
     .filter((question) => {
+      if (dropped.has(question.id ?? "")) return false;
       const hasFailed = hasEnded.has(question.nodeTaskId);
       return run === undefined ? !hasFailed : !isAnswered(run, question) && (!hasFailed || isAskedAgain(run, question));
     });

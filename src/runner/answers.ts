@@ -1,5 +1,6 @@
 import { Command } from "@langchain/langgraph";
-import { INTERRUPT, RESUME } from "@langchain/langgraph-checkpoint";
+import { type CheckpointTuple, INTERRUPT, RESUME } from "@langchain/langgraph-checkpoint";
+import type { BaseTurnSaver } from "../base-saver";
 import { describe, TurnsError } from "../errors";
 import { internalsOf } from "../internals";
 import type { TurnSaver } from "../saver";
@@ -7,6 +8,7 @@ import type { LastRun } from "../store/store";
 import { NULL_TASK_ID } from "../system";
 import type { Asked } from "../tuples";
 import type { PregelLike } from "../turns/attached-graph";
+import { withoutState } from "../turns/node-task";
 import type { Assessment } from "./assess";
 import { isAtBreakpoint } from "./breakpoints";
 import { answerTo, isAnswer, isAnswered, isAskedAgain, type Question, questionIds } from "./last-run";
@@ -187,6 +189,38 @@ export function askersIn(writes: readonly Asked[]): ReadonlyMap<string, Asked> {
   const askers = new Map<string, Asked>();
   for (const write of writes) for (const id of idsIn(write)) if (!askers.has(id)) askers.set(id, write);
   return askers;
+}
+
+/**
+ * The ids of questions of nested graphs that were updated by hand since: their nodes run on another checkpoint now, and ask under another
+ * id. `Unfinished.dropped` has the same, found by the graph. This needs no graph.
+ *
+ * @param writes what node tasks saved in the thread's newest run, oldest first
+ */
+export async function droppedQuestions(
+  saver: BaseTurnSaver,
+  threadId: string,
+  writes: readonly Asked[],
+): Promise<ReadonlySet<string>> {
+  const newest = new Map<string, { id: string; ns: string; checkpointId: string }>();
+  for (const write of writes)
+    if (write.ns !== "") for (const id of idsIn(write)) newest.set(JSON.stringify([write.ns, id]), { ...write, id });
+  const heads = new Map<string, CheckpointTuple | undefined>();
+  const dropped = new Set<string>();
+  for (const { id, ns, checkpointId } of newest.values()) {
+    if (!heads.has(ns)) heads.set(ns, await headWithoutState(saver, threadId, ns));
+    const head = heads.get(ns);
+    const source = head?.metadata?.source;
+    if (head?.checkpoint.id !== checkpointId && (source === "update" || source === "fork")) dropped.add(id);
+  }
+  return dropped;
+}
+
+async function headWithoutState(saver: BaseTurnSaver, threadId: string, ns: string): Promise<CheckpointTuple | undefined> {
+  const { store, readHead } = internalsOf(saver);
+  const query = { checkpointId: undefined, beforeId: undefined, isOfRun: false, after: undefined, limit: 1 };
+  const [head] = await store.listCheckpoints({ threadId, ns, ...query });
+  return head && (await readHead(withoutState(head), "special"));
 }
 
 /**

@@ -266,10 +266,25 @@ export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, i
   });
 }
 
+/** For a Command that updates or steers a thread and answers nothing, while a question waits. */
+export function commandBesideQuestion(threadId: string, { nodes }: Unfinished): TurnsError {
+  const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
+  const thread = JSON.stringify(threadId);
+  return new TurnsError("UNFINISHED_WORK", {
+    problem: `Thread ${describe(threadId)} waits for an answer${at}, so a Command without one is refused: it would run the node again, which asks once more.`,
+    remedy:
+      `Answer with the same Command: await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer, update, goto }) }). ` +
+      `Or apply it and let the question wait: await runner.invoke(command, { threadId: ${thread}, onUnfinished: "abandon" }).`,
+    data: { threadId, nodes, waits: true },
+  });
+}
+
 /** `null`, or a Command that answers an interrupt: both continue what is there. */
 export function isResume(input: unknown): boolean {
   return input === null || input === undefined || isAnswer(input);
 }
+
+export const isCommand = (input: unknown): boolean => (input as { lg_name?: unknown } | null | undefined)?.lg_name === "Command";
 
 export function isAnswer(input: unknown): input is { resume: unknown } {
   const { lg_name: name, resume } = (input ?? {}) as { lg_name?: unknown; resume?: unknown };

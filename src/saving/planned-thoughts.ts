@@ -20,7 +20,8 @@ export class PlannedThoughts {
   ) {}
 
   /**
-   * The first graph that has any is warned about, unless it is being imported.
+   * The first graph that has any is warned about, unless it is being imported. An update of a nested graph says nothing about that:
+   * LangGraph makes it without the callbacks of the graph around it.
    *
    * @param taskId of the user's task, if the run named it
    * @param createdAt when the checkpoint was made
@@ -37,7 +38,8 @@ export class PlannedThoughts {
     if (!this.redaction.recordsTurns) return [];
     const { threadId, ns } = at;
     const tasks = plannedTasks(ns, checkpoint, metadata);
-    if (tasks.length > 0 && !this.#warned && importedAt(config) === undefined) {
+    const isNestedUpdate = ns !== "" && (metadata.source === "update" || metadata.source === "fork");
+    if (tasks.length > 0 && !this.#warned && !isNestedUpdate && importedAt(config) === undefined) {
       this.#warned = true;
       this.options.logger.warn(
         { threadId },

@@ -10,7 +10,6 @@ import {
   claimOfWrites,
   nodeInPath,
   refuseNoWrites,
-  runAround,
   type RunNames,
   type RunStart,
   type RunStarts,
@@ -79,7 +78,7 @@ export class WritesSaves {
     };
     refuseNoWrites(given);
     const { recorder, seen, early, progress, serde } = this.#parts;
-    if (recorder.wasStopped(nodeTaskId) || recorder.isReplaced(runAround(config.callbacks), threadId)) return;
+    if (recorder.wasStopped(nodeTaskId) || progress.leavesOut(config, threadId)) return;
     const isRun = isRecorded(config.callbacks, recorder);
     const all = this.#updates.joined(config, at.checkpointId, at, given);
     const writes = recorder.endedInDoubt(nodeTaskId) ? withoutHandler(all) : all;

@@ -8,7 +8,6 @@ import {
   type CheckpointAddress,
   claimOfCheckpoint,
   refuseMalformed,
-  runAround,
   type RunNames,
   type RunStarts,
   timeOfSave,
@@ -73,7 +72,7 @@ export class CheckpointSaves {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put"), parentId };
     const { recorder, progress, serde } = this.#parts;
     const saved = { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
-    if (recorder.isReplaced(runAround(config.callbacks), threadId)) return saved;
+    if (progress.leavesOut(config, threadId)) return saved;
     const isRun = isRecorded(config.callbacks, recorder);
     const over = progress.checkpointComes(config, at, checkpoint, metadata, isRun);
     // The caller may change its objects as soon as it has the promise.

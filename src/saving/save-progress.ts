@@ -92,6 +92,14 @@ export class SaveProgress {
     return isRun ? failures.saves.began(at.threadId) : undefined;
   }
 
+  /** Whether a graph's saves are left out, because a new attempt of its node, or a new run, continues it. That is logged once. */
+  leavesOut(config: RunnableConfig, threadId: string): boolean {
+    const { recorder, log } = this.#parts;
+    const replaced = recorder.replacedBy(runAround(config.callbacks), threadId);
+    if (replaced !== undefined) log.leftOut(threadId, replaced);
+    return replaced !== undefined;
+  }
+
   /** Whether nothing follows a checkpoint of the root namespace, for retention. */
   isEnd(at: CheckpointAddress, checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
     if (this.#parts.retention === undefined || at.ns !== "") return false;

@@ -3,6 +3,7 @@ import type { Logger } from "../logger";
 import { Recent } from "../store/thread-state";
 import { uptime } from "../system";
 import { atEndOfMacrotask } from "../timers";
+import type { Replaced } from "./recorder";
 
 /** How many failures are remembered, and for how long one isn't told again. */
 const REMEMBERED = 1_000;
@@ -45,6 +46,19 @@ export class FailureLog {
     const told = { threadId, checkpointId, error: String(error) };
     if (isOver(error)) this.logger.warn(told, "not saved: a node finished after its run was over, and a resume runs it again");
     else this.logger.error(told, "not saved: the run cannot be resumed from here");
+  }
+
+  /** Work that continues beside its replacement isn't saved. One line for an attempt of a node. */
+  leftOut(threadId: string, { runId, node, by }: Replaced): void {
+    const key = `left out ${runId}`;
+    if (this.#told.get(key) !== undefined) return;
+    this.#told.set(key, uptime());
+    const what = node === undefined ? "work of an earlier run" : `an earlier attempt of node ${JSON.stringify(node)}`;
+    const other = by === "attempt" ? "a later attempt" : "a later run";
+    this.logger.warn(
+      { threadId, ...(node !== undefined && { node }) },
+      `not saved: ${what} still runs beside ${other}, which continues it; what the graphs in it do now isn't kept. Stop it when its config.signal is aborted`,
+    );
   }
 
   /** A node task's writes follow its Action in the same macrotask. If they can't be saved either, that is one failure. */

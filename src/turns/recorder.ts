@@ -43,6 +43,15 @@ interface StartedRun {
   serialized?: Serialized;
 }
 
+/** Work that runs on beside what continues it. */
+export interface Replaced {
+  /** The run of the node, or of what it has called. */
+  runId: string;
+  node: string | undefined;
+  /** What continues it. */
+  by: "attempt" | "run";
+}
+
 interface Doubt {
   outerRunId: string;
   failure: Error;
@@ -312,10 +321,11 @@ export class TurnRecorder {
     return this.#withEffects.has(nodeTaskId);
   }
 
-  /** Whether a graph runs on although a new attempt, or a new run, continues it. */
-  isReplaced(runId: string | undefined, threadId: string): boolean {
+  /** What a graph runs in, if it runs on although a new attempt, or a new run, continues it. */
+  replacedBy(runId: string | undefined, threadId: string): Replaced | undefined {
     const around = this.#lineage.get(runId)?.attempt;
-    return (around !== undefined && isInReplaced(around, threadId)) || this.#lineage.isReplaced(runId, threadId);
+    if (around !== undefined && isInReplaced(around, threadId)) return { runId: around.runId, node: around.name, by: "attempt" };
+    return this.#lineage.replaced(runId, threadId);
   }
 
   /** The lease of the outermost run around a run. */
@@ -358,7 +368,7 @@ class Lineage {
   readonly #runs = new Map<string, KnownRun>();
   readonly #inner = new Map<OuterRun, Set<string>>();
   /** Branches that LangGraph aborted and that were still running when their outermost run was over, oldest first. */
-  readonly #leftBehind = new Map<string, { threadId: string; isReplaced: boolean }>();
+  readonly #leftBehind = new Map<string, { threadId: string; attempt: Attempt | undefined; by: Replaced["by"] | undefined }>();
 
   has(runId: string): boolean {
     return this.#runs.has(runId);
@@ -372,15 +382,16 @@ class Lineage {
     return runId !== undefined && this.#leftBehind.has(runId);
   }
 
-  /** Whether a branch that was left behind runs on beside a new run of its thread, or was replaced before. */
-  isReplaced(runId: string | undefined, threadId: string): boolean {
-    const left = this.#leftBehind.get(runId ?? "");
-    return left?.threadId === threadId && left.isReplaced;
+  /** A branch that was left behind, if it runs on beside a new run of its thread, or was replaced before. */
+  replaced(runId = "", threadId: string): Replaced | undefined {
+    const left = this.#leftBehind.get(runId);
+    if (left?.by === undefined || left.threadId !== threadId) return undefined;
+    return { runId: left.attempt?.runId ?? runId, node: left.attempt?.name, by: left.by };
   }
 
   begin(runId: string, parentRunId: string | undefined, outermost: OuterRun): KnownRun {
     const { isLate, toldThreadId } = outermost;
-    for (const left of this.#leftBehind.values()) if (!isLate && left.threadId === toldThreadId) left.isReplaced = true;
+    for (const left of this.#leftBehind.values()) if (!isLate && left.threadId === toldThreadId) left.by ??= "run";
     const known = { outermost, parentRunId, attempt: undefined, graph: undefined, bringsUpdate: false };
     this.#runs.set(runId, known);
     this.#inner.set(outermost, new Set());
@@ -416,7 +427,8 @@ class Lineage {
     const over = [...inner.map((id) => this.#runs.get(id)), left].flatMap((known) => known?.graph ?? []);
     const threadId = outermost.toldThreadId;
     for (const id of inner) {
-      this.#leftBehind.set(id, { threadId, isReplaced: isInReplaced(this.#runs.get(id)?.attempt) });
+      const attempt = this.#runs.get(id)?.attempt;
+      this.#leftBehind.set(id, { threadId, attempt, by: isInReplaced(attempt) ? "attempt" : undefined });
       this.#runs.delete(id);
     }
     this.#inner.delete(outermost);
@@ -444,6 +456,9 @@ type Told<K extends keyof BaseCallbackHandler> = Required<BaseCallbackHandler>[K
  * graph a run belongs to.
  */
 export class RecorderFace extends BaseCallbackHandler {
+  /** Messages about a config that somebody saves name it so. */
+  static override readonly name = "SaverCallbackHandler";
+
   readonly name = RECORDER_NAME;
   override readonly awaitHandlers = true;
   override readonly raiseError = true;

@@ -213,20 +213,35 @@ export function namingChannel(channel: string, thrown: unknown, node?: string): 
   return error instanceof Unserializable ? unserializableChannel(channel, error, node) : error;
 }
 
+/** LangGraph's channel for the input, and the one for the arguments of Sends. */
+const INPUT = "__start__";
+const SENDS = "__pregel_tasks";
+
+/** What to do about a value in a channel. Untracked channels help neither the input nor the argument of a Send: LangGraph saves these. */
+function remedyFor(channel: string): string {
+  const how =
+    "Pass it in the config instead, as in graph.invoke(input, { configurable: { thread_id, myValue } }), and read config.configurable.myValue in the node";
+  if (channel === INPUT) return `LangGraph saves the whole input, also what is for untracked channels. ${how}`;
+  if (channel === SENDS)
+    return `LangGraph saves what a Send carries, also what is for untracked channels. Send plain data: new Send("node", { id }). ${how}`;
+  return "Remove it from the state, replace it by plain data, or keep it in an untracked channel";
+}
+
 function unserializableChannel(channel: string, error: Unserializable, node: string | undefined): TurnsError {
   const told = `channel ${JSON.stringify(channel)}`;
   // LangGraph keeps the input in a channel of its own, whose name says nothing to its users.
   const what =
-    node !== undefined
-      ? `What node ${JSON.stringify(node)} wrote to ${told}`
-      : channel === "__start__"
-        ? "The input of the graph"
-        : `The value of ${told}`;
+    node !== undefined && channel === SENDS
+      ? `A Send of node ${JSON.stringify(node)}`
+      : node !== undefined
+        ? `What node ${JSON.stringify(node)} wrote to ${told}`
+        : channel === INPUT
+          ? "The input of the graph"
+          : `The value of ${told}`;
   const there = error.path === "" ? `it is ${error.found}` : `at ${error.path} there is ${error.found}`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
     problem: `${what} can't be saved: ${there}.`,
-    remedy:
-      "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
+    remedy: `${remedyFor(channel)}; the previous checkpoint is intact.`,
     data: { ...error.data, channel, ...(node === undefined ? {} : { node }) },
     cause: error,
   });

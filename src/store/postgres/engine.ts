@@ -378,7 +378,7 @@ function textsOf(schema: string) {
     mark: { text: mark, name: nameOf(mark), isMute: true },
     remove: `DELETE FROM ${table} WHERE number = ANY($1::bigint[])`,
     refuse: `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 0) ON CONFLICT DO NOTHING`,
-    isDone: `SELECT done FROM ${table} WHERE number = $1::bigint`,
+    isDone: `UPDATE ${table} SET done = done WHERE number = $1::bigint RETURNING done`,
     sweep: `DELETE FROM ${table} WHERE number IN (
   SELECT number FROM ${table} WHERE made_at < pg_catalog.now() - interval '1 day' LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
     endSilent: `SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
