@@ -54,7 +54,7 @@ async function idle(): Promise<void> {
   while (pool.idleCount < pool.totalCount) await new Promise((done) => setTimeout(done, 5));
 }
 
-test("S9.3 PostgreSQL: the server ends a read whose process has stopped in its middle, as it does a save, whatever the role's own limit", async () => {
+test("S9.3 PostgreSQL: the server ends a read whose process has stopped in its middle, as it does a save; a limit of the role changes neither", async () => {
   const LIMIT = "SELECT pg_catalog.current_setting('idle_in_transaction_session_timeout') AS value";
   const limit = (): Program<{ value: string }> => ask<{ value: string }>(LIMIT, [], "one");
   expect(await engine.read(limit)).toEqual({ value: "1min" });
