@@ -54,6 +54,13 @@ async function idle(): Promise<void> {
   while (pool.idleCount < pool.totalCount) await new Promise((done) => setTimeout(done, 5));
 }
 
+test("S9.3 PostgreSQL: the server ends a read whose process has stopped in its middle, as it does a save; a limit of the role changes neither", async () => {
+  const LIMIT = "SELECT pg_catalog.current_setting('idle_in_transaction_session_timeout') AS value";
+  const limit = (): Program<{ value: string }> => ask<{ value: string }>(LIMIT, [], "one");
+  expect(await engine.read(limit)).toEqual({ value: "1min" });
+  expect(await engine.write(limit)).toEqual({ value: "2500ms" });
+});
+
 test("PostgreSQL: a program that asks nothing costs one round trip, however much it writes", async () => {
   proxy.delay = { toServer: 5, toClient: 5 };
   await valueOf("connected");

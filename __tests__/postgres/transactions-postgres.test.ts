@@ -182,6 +182,31 @@ describe("a network that breaks, and a server that ends connections", () => {
     await pool.end();
   });
 
+  test("S9.6 the first effect of a process says STORE_UNAVAILABLE or STORE_BUSY as every other does, and looks for its table again", async () => {
+    const pool = poolOn(proxy.url, own.name);
+    const tx = pgTransactions(pool, { schema: own.name, createTable: false });
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    proxy.incoming = "refuse";
+    try {
+      expect(await refusal(tx.complete(effect, () => "text"))).toMatchObject({ code: "STORE_UNAVAILABLE" });
+    } finally {
+      proxy.incoming = "serve";
+    }
+    const other = await own.pool.connect();
+    await other.query(`BEGIN; LOCK TABLE ${own.name}.turns_completions`);
+    const client = await pool.connect();
+    await client.query("SET lock_timeout = '50ms'");
+    client.release();
+    try {
+      expect(await refusal(tx.complete(effect, () => "text"))).toMatchObject({ code: "STORE_BUSY", data: { sqlstate: "55P03" } });
+    } finally {
+      await other.query("COMMIT");
+      other.release();
+    }
+    expect(await tx.complete(effect, () => "text")).toBe("text");
+    await pool.end();
+  });
+
   test("S9.6 any number of adapters of one pool listen to it once", async () => {
     const pool = poolOn(URL_OF_TESTS, own.name);
     const before = pool.listenerCount("connect");

@@ -247,13 +247,14 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
       WHERE c.state = 'void' AND c.tries < excluded.tries RETURNING key`;
   }
 
-  /** The table's absence is noticed before a transaction has begun. @throws {TurnsError} COMPLETIONS_UNAVAILABLE */
+  /** The table's absence is noticed before a transaction has begun. @throws {TurnsError} COMPLETIONS_UNAVAILABLE, or as {@link told} */
   async #isReady(): Promise<void> {
     this.#ready ??= this.#prepared();
     try {
       await this.#ready;
     } catch (cause) {
       this.#ready = undefined;
+      this.#blameTables(cause);
       throw new TurnsError("COMPLETIONS_UNAVAILABLE", {
         problem: `The completion table ${this.#table} can't be read; the reason is the cause.`,
         remedy: `If it isn't there, call setup() of your adapter, or run its createTableSql in a migration. Nothing was done.`,
@@ -263,6 +264,12 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     }
   }
 
+  /** A database that is away or locked, or a statement that was cancelled, says nothing about the tables. @throws what it says instead */
+  #blameTables(cause: unknown): void {
+    const meaning = this.#told(cause);
+    if (meaning.code !== "STORE_FAILED" || meaning.data["sqlstate"] === "57014") throw meaning;
+  }
+
   /** @throws {TurnsError} INVALID_OPTION */
   async #findJournal({ probe }: JournalRow): Promise<void> {
     if (this.#isJournalFound) return;
@@ -270,9 +277,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
       await this.#query(undefined, probe);
       this.#isJournalFound = true;
     } catch (cause) {
-      const meaning = this.#told(cause);
-      // A database that is away, or a statement that was cancelled, says nothing about the tables.
-      if (meaning.code !== "STORE_FAILED" || meaning.data["sqlstate"] === "57014") throw meaning;
+      this.#blameTables(cause);
       throw new TurnsError("INVALID_OPTION", {
         problem:
           "The option `journal` of the adapter names a saver whose tables this connection can't write; the reason is the cause.",

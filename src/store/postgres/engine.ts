@@ -268,7 +268,8 @@ export class PostgresEngine implements Engine {
   }
 
   #read<T>(program: Program<T>, lockMs: number, end = COMMIT): Promise<T> {
-    return this.#transaction(lockMs, [BEGIN_READ, lockLimit(lockMs)], end).run(program);
+    const limits = { text: `SELECT ${LIMITS}`, values: [String(lockMs), String(LONGEST_IDLE_MS)], isMute: true };
+    return this.#transaction(lockMs, [BEGIN_READ, limits], end).run(program);
   }
 
   /**
@@ -353,7 +354,7 @@ const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
 /** For this transaction alone, as all of them. */
 const LOCK_LIMIT = "pg_catalog.set_config('lock_timeout', $1, true)";
 const PATH = "pg_catalog.set_config('search_path', 'pg_catalog', true)";
-/** Who stops in the middle of a transaction (SIGSTOP, a lost network) doesn't hold its locks for ever. */
+/** Who stops in the middle of a transaction (SIGSTOP, a lost network) doesn't hold its locks for ever. A read has some too: migrations wait. */
 const LIMITS = `${LOCK_LIMIT}, pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true), ${PATH}`;
 /** The server keeps plans. One that reads a whole table because that is small would do so when it has grown. */
 const PLANS = "pg_catalog.set_config('enable_seqscan', 'off', true), pg_catalog.set_config('jit', 'off', true)";
