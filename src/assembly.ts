@@ -94,7 +94,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const runStarts = new RunStarts(recorder);
   const told = { options, store, events, log: failureLog, reports };
   const progress = new SaveProgress({ ...told, seen, unsaved, runs, runStarts, recorder, draining, failures, retention });
-  const saving = { options, recorder, store, values, serde, runNames, runStarts, early: new EarlyOutcomes(), progress };
+  const saving = { options, recorder, store, values, serde, runNames, runStarts, early: new EarlyOutcomes(), progress, draining };
   const planned = new PlannedThoughts(options, redaction);
   const checkpointSaves = new CheckpointSaves({ ...saving, runs, planned, unsaved });
   const writesSaves = new WritesSaves({ ...saving, redaction, seen });

@@ -254,25 +254,19 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    * @returns the config that addresses the saved checkpoint
    * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE naming channel and path, THREAD_DELETED
    */
-  override async put(
+  override put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
-    // A drain waits for saves in progress before it closes the database.
-    const done = this.#draining.keepOpen();
-    try {
-      return await storeSpan(
-        this.#store,
-        "put",
-        "langgraph_snapshots",
-        () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
-        () => this.#checkpointSaves.put(config, checkpoint, metadata, newVersions),
-      );
-    } finally {
-      done();
-    }
+    return storeSpan(
+      this.#store,
+      "put",
+      "langgraph_snapshots",
+      () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
+      () => this.#checkpointSaves.put(config, checkpoint, metadata, newVersions),
+    );
   }
 
   /**
@@ -282,19 +276,14 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    *   task id and index: the order in which LangGraph applies them
    * @throws {TurnsError} INVALID_CONFIG; INVALID_CHECKPOINT if these aren't pairs of a channel and a value; and as {@link put}
    */
-  override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
-    const done = this.#draining.keepOpen();
-    try {
-      await storeSpan(
-        this.#store,
-        "putWrites",
-        "langgraph_writes",
-        () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
-        () => this.#writesSaves.putWrites(config, writes, taskId, taskPath),
-      );
-    } finally {
-      done();
-    }
+  override putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
+    return storeSpan(
+      this.#store,
+      "putWrites",
+      "langgraph_writes",
+      () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
+      () => this.#writesSaves.putWrites(config, writes, taskId, taskPath),
+    );
   }
 
   /**

@@ -110,8 +110,9 @@ test("S2.9 an attempt that runs on beside a retry saves nothing, and one warning
   const logger = { ...quiet, warn: (...said: unknown[]) => void warned.push(said) };
   const saver = openSaver(":memory:", { logger });
   const { done, chain } = world();
-  const slow = chain("slow", () => 25);
+  const slow = chain("slow", () => sleep(25));
   let attempt = 0;
+  let first: Promise<unknown> = Promise.resolve();
   const graph = new StateGraph(State)
     .addNode(
       "n",
@@ -120,7 +121,7 @@ test("S2.9 an attempt that runs on beside a retry saves nothing, and one warning
         const work = slow.invoke({ log: [] }, config);
         if (attempt > 1) return work;
         while (done.length === 0) await sleep(1);
-        void work.catch(() => undefined);
+        first = work.catch(() => undefined);
         throw new Error("503");
       },
       { retryPolicy },
@@ -129,7 +130,7 @@ test("S2.9 an attempt that runs on beside a retry saves nothing, and one warning
     .compile({ checkpointer: saver });
   saver.attach(graph);
   await graph.invoke({ log: [] }, { configurable: { thread_id: "t" } });
-  await sleep(100);
+  await first;
   const told = 'not saved: an earlier attempt of node "n" still runs beside a later attempt, which continues it';
   expect(warned.filter(([, text]) => String(text).includes("still runs"))).toEqual([
     [{ threadId: "t", node: "n" }, expect.stringContaining(told)],

@@ -18,6 +18,7 @@ import {
 import type { UserSerde } from "../serde";
 import type { Chunk, NewWrite, NewWrites, PackedText, Store, TaskClaim, TurnStatus } from "../store/store";
 import { isDerivedId } from "../system";
+import type { Draining } from "../turns/draining";
 import type { EarlyOutcomes, SeenCheckpoints } from "../turns/handed-in";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
 import type { Redaction } from "../turns/redaction";
@@ -50,6 +51,8 @@ interface WritesSavesParts {
   seen: SeenCheckpoints;
   early: EarlyOutcomes;
   progress: SaveProgress;
+  /** It waits for saves in progress before it closes the database. */
+  draining: Draining;
 }
 
 /** LangGraph's `putWrites`: saves what nodes return. */
@@ -77,11 +80,12 @@ export class WritesSaves {
       taskPath: checkedTaskPath(taskPath),
     };
     refuseNoWrites(given);
-    const { recorder, seen, early, progress, serde } = this.#parts;
+    const { recorder, seen, early, progress, draining, serde } = this.#parts;
     if (recorder.wasStopped(nodeTaskId) || progress.leavesOut(config, threadId)) return;
     const isRun = isRecorded(config.callbacks, recorder);
     const all = this.#updates.joined(config, at.checkpointId, at, given);
     const writes = recorder.endedInDoubt(nodeTaskId) ? withoutHandler(all) : all;
+    const done = draining.keepOpen();
     const over = progress.writesCome(at, nodeTaskId, given, isRun);
     try {
       progress.refuse(at, at.checkpointId);
@@ -101,6 +105,8 @@ export class WritesSaves {
       const told = progress.failed(config, at, error);
       over?.();
       await told;
+    } finally {
+      done();
     }
   }
 

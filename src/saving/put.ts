@@ -14,6 +14,7 @@ import {
 } from "../run-config";
 import { copiedMetadata, copyExceptValues, type UserSerde } from "../serde";
 import type { EarlyOutcome, NewCheckpoint, SavedCheckpoint, Store } from "../store/store";
+import type { Draining } from "../turns/draining";
 import type { EarlyOutcomes, UnsavedResults } from "../turns/handed-in";
 import { isRecorded, type TurnRecorder } from "../turns/recorder";
 import type { RunRegistry } from "../turns/run-registry";
@@ -44,6 +45,8 @@ interface CheckpointSavesParts {
   early: EarlyOutcomes;
   unsaved: UnsavedResults;
   progress: SaveProgress;
+  /** It waits for saves in progress before it closes the database. */
+  draining: Draining;
 }
 
 /** LangGraph's `put`: saves checkpoints. */
@@ -70,10 +73,11 @@ export class CheckpointSaves {
     const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
     refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put"), parentId };
-    const { recorder, progress, serde } = this.#parts;
+    const { recorder, progress, draining, serde } = this.#parts;
     const saved = { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
     if (progress.leavesOut(config, threadId)) return saved;
     const isRun = isRecorded(config.callbacks, recorder);
+    const done = draining.keepOpen();
     const over = progress.checkpointComes(config, at, checkpoint, metadata, isRun);
     // The caller may change its objects as soon as it has the promise.
     const said = { source: metadata.source, step: metadata.step };
@@ -95,6 +99,8 @@ export class CheckpointSaves {
       const told = progress.failed(config, at, error);
       over?.();
       await told;
+    } finally {
+      done();
     }
     return saved;
   }

@@ -7,18 +7,18 @@ const TURNS_TO_COMMIT = 2;
 
 /** Counts what is in progress in this process, by thread: node bodies, or saves. */
 export class OpenWork {
-  readonly #threads = new Map<string, { count: number; end: Promise<void>; ended: () => void }>();
+  readonly #threads = new Map<string, Work>();
 
   /** Counts something until the returned function is called. */
   began(threadId: string): () => void {
-    const work = this.#threads.get(threadId) ?? { count: 0, ...newEnd() };
+    const work = this.#threads.get(threadId) ?? { count: 0, end: undefined, ended: undefined };
     this.#threads.set(threadId, work);
     work.count += 1;
     return () => {
       work.count -= 1;
       if (work.count > 0) return;
       this.#threads.delete(threadId);
-      work.ended();
+      work.ended?.();
     };
   }
 
@@ -28,13 +28,17 @@ export class OpenWork {
 
   /** Resolves when nothing is in progress on the thread any more; undefined if nothing is. */
   endOf(threadId: string): Promise<void> | undefined {
-    return this.#threads.get(threadId)?.end;
+    const work = this.#threads.get(threadId);
+    if (work !== undefined) work.end ??= new Promise((resolve) => (work.ended = resolve));
+    return work?.end;
   }
 }
 
-function newEnd(): { end: Promise<void>; ended: () => void } {
-  let ended = (): void => undefined;
-  return { end: new Promise((resolve) => (ended = resolve)), ended: () => ended() };
+/** What is in progress on a thread, and its end if somebody has asked for that. */
+interface Work {
+  count: number;
+  end: Promise<void> | undefined;
+  ended: (() => void) | undefined;
 }
 
 /** A thread and its running nodes: none while a rewind of it probes or undoes effects. */

@@ -63,7 +63,8 @@ export class SeenCheckpoints {
   /** Oldest first, both the graphs and the checkpoints of each. */
   readonly #graphs = new Map<string, Seen[]>();
   #count = 0;
-  #next = new NextOne();
+  /** Set while a node waits for a checkpoint. */
+  #next: NextOne | undefined;
 
   /**
    * @param calledIn {@link Seen.calledIn}
@@ -88,9 +89,8 @@ export class SeenCheckpoints {
     const [oldest = key] = this.#graphs.keys();
     if (this.#graphs.size > GRAPHS) this.#graphs.delete(oldest);
     this.#count += 1;
-    const told = this.#next;
-    this.#next = new NextOne();
-    told.comes();
+    this.#next?.comes();
+    this.#next = undefined;
   }
 
   has(at: CheckpointAddress): boolean {
@@ -121,7 +121,7 @@ export class SeenCheckpoints {
       const over = endOfMacrotask(onTheWay);
       for (let isOver = false; !isOver;) {
         const looked = this.#count;
-        isOver = await Promise.race([this.#next.coming, over]);
+        isOver = await Promise.race([(this.#next ??= new NextOne()).coming, over]);
         const found = this.#find(task, threadId, looked);
         if (found !== undefined) return found;
       }

@@ -215,6 +215,8 @@ interface Scratchpad {
   subgraphCounter?: number;
   callCounter?: number;
   interruptCounter?: number;
+  /** An answer to whichever question comes first. */
+  nullResume?: unknown;
 }
 
 function scratchpadOf(config: Partial<RunnableConfig> | undefined): Scratchpad | undefined {
@@ -240,8 +242,7 @@ const callsOf = new WeakMap<Scratchpad, Calls>();
 function inAttempt<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
   const shared = scratchpadOf(config);
   if (config === undefined || shared === undefined) return config;
-  const own: Scratchpad = Object.create(shared) as Scratchpad;
-  Object.assign(own, { subgraphCounter: 0, callCounter: 0, interruptCounter: -1 });
+  const own = ownScratchpad(shared);
   const configurable: Record<string, unknown> = { ...config.configurable, [SCRATCHPAD]: own };
   const call = configurable[CALL] as Call | undefined;
   if (typeof call === "function" && !repairedCalls.has(call)) {
@@ -251,6 +252,16 @@ function inAttempt<C extends Partial<RunnableConfig>>(config: C | undefined): C 
     configurable[CALL] = repairedCall;
   }
   return { ...config, configurable };
+}
+
+/**
+ * A scratchpad with counters of its own, and all else shared. Only an answer that LangGraph takes from the shared one must be seen to go;
+ * a copy of the rest will do. An object becomes slow, and takes V8 several microseconds, when it is made another's prototype.
+ */
+function ownScratchpad(shared: Scratchpad): Scratchpad {
+  const counters = { subgraphCounter: 0, callCounter: 0, interruptCounter: -1 };
+  if (shared.nullResume === undefined) return { ...shared, ...counters };
+  return Object.assign(Object.create(shared) as Scratchpad, counters);
 }
 
 /** A task that an earlier attempt has called, and that hasn't failed, isn't called again: it may still be running. */

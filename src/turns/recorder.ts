@@ -5,7 +5,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
 import { nodeTaskIdOf } from "../store/namespaces";
-import type { Lease, TurnStatus } from "../store/store";
+import type { Awaitable, Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
 import { CalledGraphs } from "./called-graphs";
 import { around, Draining, OpenWork } from "./draining";
@@ -125,6 +125,7 @@ export class TurnRecorder {
     known.bringsUpdate = bringsUpdate(inputs);
     if (within !== undefined && isGraphRun(started.serialized) && this.#called.isChanged(within, inputs))
       this.#log.callsWithAnotherInput(within);
+    let starting: Attempt | undefined;
     try {
       const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined;
       if (isOutermost && !isGraph) run.sawDeletion = await this.#log.deletionOf(threadId);
@@ -155,7 +156,8 @@ export class TurnRecorder {
         run.attempts.set(attempt.nodeTaskId, attempt);
         this.#refuseHandler(handledTaskOf(task));
         if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
-        await this.#start(attempt, inputs, run, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
+        starting = attempt;
+        await this.#log.nodeStarts(attempt, inputs, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
       } else if (isGraph) {
         known.graph = graphOf(runId, true);
         const lease = await this.#log.graphStarts(place.threadId, runId, bringsInput(inputs));
@@ -163,19 +165,12 @@ export class TurnRecorder {
         if (isOutermost) run.sawDeletion = await this.#log.deletionOf(threadId);
       }
     } catch (error) {
+      // What kept a node from starting is no failure of the node, so no error handler takes it for handled.
+      if (starting !== undefined && !isInReplaced(starting))
+        this.#doubts.set(starting.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
       this.#attempts.delete(runId);
       this.#lineage.leave(runId);
       this.#draining.release(run, () => this.#running());
-      throw error;
-    }
-  }
-
-  /** @throws what kept it from starting. That is no failure of the node, so no error handler takes it for handled */
-  async #start(attempt: Attempt, input: ChainValues, run: OuterRun, kind: Parameters<TurnLog["nodeStarts"]>[2]): Promise<void> {
-    try {
-      await this.#log.nodeStarts(attempt, input, kind);
-    } catch (error) {
-      if (!isInReplaced(attempt)) this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
       throw error;
     }
   }
@@ -227,7 +222,7 @@ export class TurnRecorder {
    *
    * @throws for a node only: a gate's refusal, or an effect in doubt that the node swallowed
    */
-  async chainEnds(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
+  chainEnds(runId: string, status: TurnStatus, outcome: unknown): Awaitable<void> {
     const attempt = this.#attempts.get(runId);
     const outermost = this.#lineage.get(runId)?.outermost;
     // An attempt that timed out may continue in the background. Its effects are found by its run, until the outermost run is
@@ -243,16 +238,26 @@ export class TurnRecorder {
     }
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
     for (const [nodeTaskId, outerRunId] of this.#withEffects) if (outerRunId === runId) this.#withEffects.delete(nodeTaskId);
-    // LangGraph doesn't report the end of a nested graph that it aborts.
-    for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
+    const graphs = over.filter(({ isMarked }) => isMarked);
+    if (graphs.length > 0) return this.#graphsEnd(graphs);
   }
 
-  async #nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
+  /** LangGraph doesn't report the end of a nested graph that it aborts. */
+  async #graphsEnd(graphs: readonly GraphRun[]): Promise<void> {
+    for (const { threadId, runId } of graphs) await this.#log.graphEnds(threadId, runId);
+  }
+
+  #nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Awaitable<void> {
     const failure = this[JOURNAL]?.swallowed(attempt) ?? this.#stoppedWithin.get(attempt);
     // An attempt without a doubt has settled what an earlier one left.
     if (failure === undefined) this.#doubts.delete(attempt.nodeTaskId);
     else this.#doubts.set(attempt.nodeTaskId, { outerRunId: attempt.run.runId, failure });
     if (failure === undefined || (status !== "ok" && status !== "handoff")) return this.#log.nodeEnds(attempt, status, outcome);
+    return this.#nodeFails(attempt, failure);
+  }
+
+  /** It returned something although it must not have succeeded. */
+  async #nodeFails(attempt: Attempt, failure: Error): Promise<never> {
     await this.#log.nodeEnds(attempt, "error", outcomeOfError(failure));
     throw failure;
   }
@@ -504,12 +509,12 @@ export class RecorderFace extends BaseCallbackHandler {
     return this.recorder.chainStarts(this.graph, inputs, started).catch(throwUnprinted);
   }
 
-  override handleChainEnd(outputs: ChainValues, runId: string): Promise<void> {
-    return this.recorder.chainEnds(runId, "ok", outputs).catch(throwUnprinted);
+  override handleChainEnd(outputs: ChainValues, runId: string): Awaitable<void> {
+    return unprintedIn(() => this.recorder.chainEnds(runId, "ok", outputs));
   }
 
-  override handleChainError(error: unknown, runId: string): Promise<void> {
-    return this.recorder.chainEnds(runId, statusOfError(error), outcomeOfError(error)).catch(throwUnprinted);
+  override handleChainError(error: unknown, runId: string): Awaitable<void> {
+    return unprintedIn(() => this.recorder.chainEnds(runId, statusOfError(error), outcomeOfError(error)));
   }
 
   override handleToolStart(_tool: Serialized, _input: string, runId: string, parentRunId?: string): void {
@@ -569,6 +574,16 @@ function isGraphRun(serialized: Serialized | undefined): boolean {
 
 function throwUnprinted(error: unknown): never {
   throw unprinted(error);
+}
+
+/** Does something of a handler. @throws what that throws, {@link unprinted} */
+function unprintedIn(work: () => Awaitable<void>): Awaitable<void> {
+  try {
+    const done = work();
+    return done instanceof Promise ? done.catch(throwUnprinted) : done;
+  } catch (error) {
+    return throwUnprinted(error);
+  }
 }
 
 /**

@@ -122,7 +122,7 @@ export class TurnLog {
   async nodeStarts(attempt: Attempt, input: ChainValues, kind: { isState: boolean; isUpdated: boolean }): Promise<void> {
     const { threadId, nodeNs, run } = attempt;
     if (run.elsewhere !== undefined) return;
-    const { store, failures, redaction, runs, seen } = this.#parts;
+    const { store, failures, redaction, reports, runs, seen } = this.#parts;
     const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
     if (started instanceof Promise) await started;
     try {
@@ -136,8 +136,12 @@ export class TurnLog {
       const saves = failures.saves.endOf(attempt.threadId);
       let lost: { error: unknown } | undefined;
       const isTold = kind.isState && start !== undefined && tells(start, input, kind.isUpdated);
-      if (redaction.recordsTurns) lost = await this.#thought(attempt, input, start, isTold);
-      else await store.checkLease(attempt.run.lease, "boundary");
+      try {
+        if (redaction.recordsTurns) reports.turnSaved(await this.#thought(attempt, input, start, isTold));
+      } catch (error) {
+        lost = { error };
+      }
+      if (!redaction.recordsTurns) await store.checkLease(attempt.run.lease, "boundary");
       // The checkpoint was handed in before the Thought. If it couldn't be saved, the node doesn't run, so no turn of it is lost.
       if (saves !== undefined) await saves;
       this.#refuseAfterFailure(attempt);
@@ -149,29 +153,15 @@ export class TurnLog {
     }
   }
 
-  /**
-   * @param isTold whether the checkpoint that the node starts from contains its input
-   * @returns why it couldn't be saved
-   */
-  async #thought(
-    attempt: Attempt,
-    input: ChainValues,
-    start: NewThought["start"],
-    isTold: boolean,
-  ): Promise<{ error: unknown } | undefined> {
-    const { store, options, redaction, reports } = this.#parts;
+  /** @param isTold whether the checkpoint that the node starts from contains its input */
+  #thought(attempt: Attempt, input: ChainValues, start: NewThought["start"], isTold: boolean): Awaitable<TurnRow> {
+    const { store, options, redaction } = this.#parts;
     // If nodes may run on checkpoints that couldn't be saved, a Thought doesn't depend on them.
     const needsSaves = options.onCheckpointError !== "continue";
-    try {
-      const saved = withoutUntracked(input, untrackedOf(attempt));
-      const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), saved, isTold && needsSaves, (state) =>
-        store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
-      );
-      reports.turnSaved(row);
-      return undefined;
-    } catch (error) {
-      return { error };
-    }
+    const saved = withoutUntracked(input, untrackedOf(attempt));
+    return redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), saved, isTold && needsSaves, (state) =>
+      store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
+    );
   }
 
   /**
@@ -218,25 +208,34 @@ export class TurnLog {
    * @param outcome what the node returned, or its error or interrupts
    * @throws {TurnsError} VALIDATION_FAILED
    */
-  async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
+  nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Awaitable<void> {
     const isResult = status === "ok" || status === "handoff";
     const gate = isResult ? attempt.run.graph?.gateAt(attempt.nodeNs) : undefined;
-    if (attempt.run.elsewhere !== undefined) {
-      if (gate !== undefined) await this.#passGate(gate, attempt, undefined, outcome);
-      return;
-    }
+    if (attempt.run.elsewhere !== undefined)
+      return gate === undefined ? undefined : this.#passGate(gate, attempt, undefined, outcome);
     const saved = this.#parts.redaction.recordsTurns ? this.#action(attempt, status, outcome) : undefined;
-    let failed = status === "error";
+    const isCompleted = status === "ok" && saved !== undefined;
+    if (gate !== undefined) return this.#endsAtGate(gate, attempt, saved, outcome, isCompleted);
+    if (isCompleted) this.#parts.unsaved.completed(attempt.threadId, attempt);
+    return this.#leave(attempt, status === "error");
+  }
+
+  /** {@link nodeEnds} of a node with a gate. @param saved the Action, undefined if none is recorded */
+  async #endsAtGate(
+    gate: Gate,
+    attempt: Attempt,
+    saved: Promise<TurnRow | undefined> | undefined,
+    outcome: unknown,
+    isCompleted: boolean,
+  ): Promise<void> {
     try {
-      if (gate !== undefined) await this.#passGate(gate, attempt, await saved, outcome);
-      if (status === "ok" && saved !== undefined) this.#parts.unsaved.completed(attempt.threadId, attempt);
+      await this.#passGate(gate, attempt, await saved, outcome);
     } catch (error) {
-      failed = true;
+      await this.#leave(attempt, true);
       throw error;
-    } finally {
-      const left = this.#leave(attempt, failed);
-      if (left instanceof Promise) await left;
     }
+    if (isCompleted) this.#parts.unsaved.completed(attempt.threadId, attempt);
+    await this.#leave(attempt, false);
   }
 
   /** @returns undefined if it couldn't be saved */
