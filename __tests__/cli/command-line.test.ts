@@ -891,10 +891,10 @@ describe("conventions", () => {
         String(columns),
         "-y",
         "40",
-        `env -u NO_COLOR ${process.execPath} ${program} ${place().join(" ")}; sleep 30`,
+        `env -u NO_COLOR ${process.execPath} ${program} ${place().join(" ")}; sleep 600`,
       );
       let screen = "";
-      for (let tries = 0; tries < 100 && !/turns (\S+ )?status /.test(screen); tries += 1) {
+      for (let tries = 0; tries < 1_000 && !/turns (\S+ )?status /.test(screen); tries += 1) {
         screen = tmux("capture-pane", "-p").stdout;
         spawnSync("sleep", ["0.1"]);
       }

@@ -85,16 +85,28 @@ withNextjs("S8.6 examples: nextjs is built, streams, stops with its request, and
   }
   expect(continued).toBe("You said: a long question");
 
-  const running = first.post("busy", { text: "are you there?" });
-  while ((await first.state("busy")).next.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-  first.terminate();
+  let [server, busy] = [first, "busy"];
+  const terminated = async (): Promise<Response> => {
+    const running = server.post(busy, { text: "are you there?" });
+    while ((await server.state(busy)).next.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    server.terminate();
+    return running;
+  };
+  let told = await terminated();
+  // On a busy machine the signal may come when the last node is running: that one finishes.
+  for (let tries = 0; tries < 10 && told.status === 200; tries += 1) {
+    await told.text();
+    expect(await server.ended).toBe(0);
+    [server, busy] = [await started(database), `busy-${tries}`];
+    told = await terminated();
+  }
   // Nothing was streamed yet, so the status can say it.
-  expect((await running).status).toBe(503);
-  expect(await first.ended).toBe(0);
-  expect(first.output.text).toContain('drained: {"done":true,"running":[]}');
+  expect(told.status).toBe(503);
+  expect(await server.ended).toBe(0);
+  expect(server.output.text).toContain('drained: {"done":true,"running":[]}');
 
   const second = await started(database);
-  expect(tokens(await (await second.post("busy", {})).text())).toBe("You said: are you there?");
+  expect(tokens(await (await second.post(busy, {})).text())).toBe("You said: are you there?");
   second.terminate();
   expect(await second.ended).toBe(0);
 });

@@ -12,7 +12,7 @@ import { makeThread } from "./page-world";
 
 /* A page that is left open while somebody changes, prunes, rewinds, deletes or replaces what it shows. */
 
-beforeAll(buildPage, 300_000);
+beforeAll(buildPage, 400_000);
 afterEach(async () => {
   expect(loggedErrors()).toEqual([]);
   await closeAll();
