@@ -24,7 +24,10 @@ afterEach(() => {
 const templates = new Map<string, string>();
 
 /** A file with a thread "large" of so many checkpoints. It is made once for all tests; each has a copy of its own. */
-export async function withLarge(options: TurnSaverOptions = {}, first = async (_: TurnSaver): Promise<void> => {}): Promise<string> {
+export async function withLarge(
+  options: TurnSaverOptions = {},
+  first = async (_: TurnSaver): Promise<void> => {},
+): Promise<string> {
   const name = `${JSON.stringify(options)} ${first.name}`;
   let template = templates.get(name);
   if (template === undefined) {

@@ -126,7 +126,7 @@ test.each([
     .addEdge(START, "a")
     .compile({ checkpointer: saver });
   const runner = new GraphRunner(graph);
-  const command = new Command(orders as { update: { log: string[] } }) as never;
+  const command = new Command(orders) as never;
   for (const threadId of ["beside", "with"]) {
     await runner.invoke({}, { threadId });
     const refused = runner.invoke(command, { threadId });

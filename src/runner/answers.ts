@@ -217,10 +217,10 @@ export async function droppedQuestions(
 }
 
 async function headWithoutState(saver: BaseTurnSaver, threadId: string, ns: string): Promise<CheckpointTuple | undefined> {
-  const { store, readHead } = internalsOf(saver);
+  const internals = internalsOf(saver);
   const query = { checkpointId: undefined, beforeId: undefined, isOfRun: false, after: undefined, limit: 1 };
-  const [head] = await store.listCheckpoints({ threadId, ns, ...query });
-  return head && (await readHead(withoutState(head), "special"));
+  const [head] = await internals.store.listCheckpoints({ threadId, ns, ...query });
+  return head && (await internals.readHead(withoutState(head), "special"));
 }
 
 /**

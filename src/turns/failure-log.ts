@@ -3,7 +3,7 @@ import type { Logger } from "../logger";
 import { Recent } from "../store/thread-state";
 import { uptime } from "../system";
 import { atEndOfMacrotask } from "../timers";
-import type { Replaced } from "./recorder";
+import type { Replaced } from "./node-task";
 
 /** How many failures are remembered, and for how long one isn't told again. */
 const REMEMBERED = 1_000;

@@ -49,6 +49,15 @@ export interface Attempt extends NodeTaskInfo {
   isReplaced?: true;
 }
 
+/** Work that runs on beside what continues it. */
+export interface Replaced {
+  /** The run of the node, or of what it has called. */
+  runId: string;
+  node: string | undefined;
+  /** What continues it. */
+  by: "attempt" | "run";
+}
+
 /** Whether an attempt was replaced, or one around it on the same thread. */
 export function isInReplaced(attempt: Attempt | undefined, threadId = attempt?.threadId): boolean {
   if (attempt === undefined || attempt.threadId !== threadId) return false;

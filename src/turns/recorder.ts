@@ -15,6 +15,7 @@ import {
   type GraphRun,
   handledTaskOf,
   isInReplaced,
+  type Replaced,
   type NodeTaskInfo,
   type OuterRun,
 } from "./node-task";
@@ -41,15 +42,6 @@ interface StartedRun {
   elsewhere?: Elsewhere | undefined;
   /** What runs. */
   serialized?: Serialized;
-}
-
-/** Work that runs on beside what continues it. */
-export interface Replaced {
-  /** The run of the node, or of what it has called. */
-  runId: string;
-  node: string | undefined;
-  /** What continues it. */
-  by: "attempt" | "run";
 }
 
 interface Doubt {
