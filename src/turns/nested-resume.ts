@@ -215,7 +215,7 @@ interface Scratchpad {
   subgraphCounter?: number;
   callCounter?: number;
   interruptCounter?: number;
-  /** An answer to whichever question comes first. */
+  /** An answer to the question that comes first. */
   nullResume?: unknown;
 }
 
