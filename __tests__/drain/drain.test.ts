@@ -601,3 +601,16 @@ describe("S8.6 close() while runs continue", () => {
     expect(told.map(({ text }) => text)).toEqual([error.message]);
   });
 });
+
+test("S8.6 a drain doesn't wait for a checkpoint that couldn't be saved", async () => {
+  const told: unknown[] = [];
+  const saver = openSaver(":memory:", { logger: quiet, retention: { keepTasks: 3 }, busyTimeoutMs: 1_000 });
+  const channels = { channel_values: { "branch:to:x": null, of: () => 1 }, channel_versions: { "branch:to:x": 1, of: 1 } };
+  const checkpoint = { v: 4, id: "1ef4f797-8335-6428-8001-8a1503f9b875", ts: "2026-01-01T00:00:00.000Z", ...channels } as never;
+  const config = { configurable: { thread_id: "t", checkpoint_ns: "" } };
+  await saver
+    .put(config, checkpoint, { source: "loop", step: 1, parents: {} }, { of: 1 })
+    .catch((error: TurnsError) => told.push(error.code));
+  expect(told).toEqual(["UNSERIALIZABLE_VALUE"]);
+  expect(await saver.drain({ timeoutMs: 3_000 })).toMatchObject({ done: true });
+});

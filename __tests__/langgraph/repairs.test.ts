@@ -587,6 +587,29 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
     }
   });
 
+  test("a node that was answered calls a node of another graph, which asks its own question", async () => {
+    const State = Annotation.Root({ log: list() });
+    const saver = ours();
+    const other = new StateGraph(State)
+      .addNode("o", () => ({ log: [`o: ${interrupt<string, string>("o?")}`] }))
+      .addEdge(START, "o")
+      .compile({ checkpointer: saver });
+    saver.attach(other);
+    const graph = new StateGraph(State)
+      .addNode("n", async (state, config) => {
+        const answer = interrupt<string, string>("n?");
+        const { log } = (await other.nodes.o.invoke(state, config)) as { log: string[] };
+        return { log: [`n: ${answer}`, ...log] };
+      })
+      .addEdge(START, "n")
+      .compile({ checkpointer: saver });
+    saver.attach(graph);
+    await graph.invoke({ log: [] }, thread());
+    await graph.invoke(new Command({ resume: "yes" }), thread());
+    const { log } = await graph.invoke(new Command({ resume: "and yes" }), thread());
+    expect(log).toEqual(["n: yes", "o: and yes"]);
+  });
+
   test("what is no crash is answered as always: one of two questions, after a failure, the second of one node", async () => {
     const State = Annotation.Root({ log: list() });
     let failures = 1;

@@ -61,6 +61,19 @@ test("S9.3 PostgreSQL: the server ends a read whose process has stopped in its m
   expect(await engine.write(limit)).toEqual({ value: "2500ms" });
 });
 
+test("S9.3 PostgreSQL: a read in whose middle the process stood still longer than the server waits is made again", async () => {
+  const hasty = new PostgresEngine(() => pool, { name: "test", schema, busyTimeoutMs: 300 });
+  let tries = 0;
+  const found = await hasty.read(function* () {
+    tries += 1;
+    yield* ask("SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', '100', true)", [], "one");
+    if (tries === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
+    return yield* ask<{ value: number }>("SELECT 1 AS value", [], "one");
+  });
+  expect([found, tries]).toEqual([{ value: 1 }, 2]);
+  await hasty.close();
+});
+
 test("PostgreSQL: a program that asks nothing costs one round trip, however much it writes", async () => {
   proxy.delay = { toServer: 5, toClient: 5 };
   await valueOf("connected");

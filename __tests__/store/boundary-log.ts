@@ -151,10 +151,10 @@ export class BoundaryLog {
       synced: Number(this.db.pragma("synchronous", { simple: true })) === 2,
     };
     const isBeat = [...this.#seen.beats].some(([id, at]) => before.beats.has(id) && before.beats.get(id) !== at);
-    if (isBeat) this.beats += 1;
     const rest = [commit.turns, commit.checkpoints, commit.effects, commit.marks].flat();
     // On a busy machine a run lasts long enough for a heartbeat, which waits for no disk.
     if (isBeat && rest.length + commit.writes === 0 && !commit.synced) return;
+    if (isBeat) this.beats += 1;
     this.commits.push(commit);
     const writes = commit.writes === 0 ? [] : [`${commit.writes}w`];
     const [actions, thoughts] = ["A", "T"].map((type) => commit.turns.filter((turn) => turn.startsWith(type)));

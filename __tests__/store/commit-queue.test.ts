@@ -382,33 +382,31 @@ describe("S7.2 a body starts when its Thought, its checkpoint and all that was h
   );
 
   test("S7.2 it holds while somebody else has the file's lock, and the event loop runs on meanwhile", async () => {
+    const names = Array.from({ length: 8 }, (_, at) => `n${at}`);
+    // On a busy machine timers fire less often, so it is tried again.
+    let ticks = 0;
+    for (let tries = 0; tries < 20 && ticks <= 10; tries += 1) ticks = await ticksUnderLocks(names);
+    expect(ticks).toBeGreaterThan(10);
+  });
+
+  /** Another connection locks the file three times, for 60 ms each. @returns how often a timer of 5 ms fired in the run */
+  async function ticksUnderLocks(names: readonly string[]): Promise<number> {
     const log = boundaryLog();
     const other = new Database(log.path);
-    const names = Array.from({ length: 8 }, (_, at) => `n${at}`);
     let ticks = 0;
     const timer = setInterval(() => (ticks += 1), 5);
-    const release = async (): Promise<void> => {
-      const before = ticks;
-      // On a busy machine timers fire less often.
-      do await sleep(60);
-      while (ticks < before + 4);
-      other.exec("COMMIT");
-    };
-    const releases: Promise<void>[] = [];
     const lock = (): void => {
       other.exec("BEGIN IMMEDIATE");
-      releases.push(release());
+      setTimeout(() => other.exec("COMMIT"), 60);
     };
-    const graph = chain(log, names, { n1: lock, n4: lock, n6: lock });
-    await graph.invoke(INPUT, on());
+    await chain(log, names, { n1: lock, n4: lock, n6: lock }).invoke(INPUT, on());
     clearInterval(timer);
-    await Promise.all(releases);
     other.close();
-    expect(ticks).toBeGreaterThan(10);
     expect(log.missing).toEqual([]);
     expect(log.log.filter((line) => line.startsWith(">"))).toEqual(names.map((name) => `> ${name}`));
     expect((await log.saver.verify()).problems).toEqual([]);
-  });
+    return ticks;
+  }
 
   test("S7.2 what users change after they handed it in isn't what is saved", async () => {
     const log = boundaryLog();

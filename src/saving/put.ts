@@ -81,8 +81,8 @@ export class CheckpointSaves {
     const over = progress.checkpointComes(config, at, checkpoint, metadata, isRun);
     // The caller may change its objects as soon as it has the promise.
     const said = { source: metadata.source, step: metadata.step };
-    const isEnd = progress.isEnd(at, checkpoint, metadata);
     try {
+      const isEnd = progress.isEnd(at, checkpoint, metadata);
       progress.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const ofRun = withRunId(metadata, config);

@@ -93,7 +93,7 @@ export function runOver(threadId: string): TurnsError {
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
   const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
   return new TurnsError("LEASE_LOST", {
-    problem: `A run of thread ${describe(threadId)} lost the thread to ${by ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt.toISOString()}` : "another run, which has finished since"}.`,
+    problem: `A run of thread ${describe(threadId)} lost the thread to ${by ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt.toISOString()}` : "another run, which has finished since, or the database has no record of the run"}.`,
     remedy:
       "Nothing was saved. This run gave no sign of life for too long (its process was stopped, or its machine slept), and counted as dead. Or the database lost commits of it, as when a standby without them takes over. Let it end; if no other run continues the thread, resume it.",
     data: { threadId, takenBy: by },

@@ -57,7 +57,7 @@ export class FailureLog {
     const other = by === "attempt" ? "a later attempt" : "a later run";
     this.logger.warn(
       { threadId, ...(node !== undefined && { node }) },
-      `not saved: ${what} still runs beside ${other}, which continues it; what the graphs in it do now isn't kept. Stop it when its config.signal is aborted`,
+      `not saved: ${what} still runs beside ${other}, which continues it; what the graphs in it do now isn't kept. Stop it when its config.signal is aborted, and wait in a node for what it has started before it throws`,
     );
   }
 

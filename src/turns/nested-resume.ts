@@ -233,6 +233,8 @@ const SCRATCHPAD = "__pregel_scratchpad";
 const CALL = "__pregel_call";
 const repairedCalls = new WeakSet<Call>();
 const callsOf = new WeakMap<Scratchpad, Calls>();
+/** Those of attempts. A node that a body calls by itself, without its graph, counts on with the body's. */
+const ownOnes = new WeakSet<Scratchpad>();
 
 /**
  * The config of one attempt of a node task, which counts for itself and from the start. LangGraph numbers the graphs, tasks and questions
@@ -241,8 +243,9 @@ const callsOf = new WeakMap<Scratchpad, Calls>();
  */
 function inAttempt<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
   const shared = scratchpadOf(config);
-  if (config === undefined || shared === undefined) return config;
+  if (config === undefined || shared === undefined || ownOnes.has(shared)) return config;
   const own = ownScratchpad(shared);
+  ownOnes.add(own);
   const configurable: Record<string, unknown> = { ...config.configurable, [SCRATCHPAD]: own };
   const call = configurable[CALL] as Call | undefined;
   if (typeof call === "function" && !repairedCalls.has(call)) {

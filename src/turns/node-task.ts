@@ -59,9 +59,13 @@ export interface Replaced {
 }
 
 /** Whether an attempt was replaced, or one around it on the same thread. */
-export function isInReplaced(attempt: Attempt | undefined, threadId = attempt?.threadId): boolean {
-  if (attempt === undefined || attempt.threadId !== threadId) return false;
-  return attempt.isReplaced === true || isInReplaced(attempt.within, threadId);
+export const isInReplaced = (attempt: Attempt | undefined, threadId = attempt?.threadId): boolean =>
+  replacedAround(attempt, threadId) !== undefined;
+
+/** The outermost attempt that was replaced, of this one and those around it on the same thread. */
+export function replacedAround(attempt: Attempt | undefined, threadId: string | undefined): Attempt | undefined {
+  if (attempt === undefined || attempt.threadId !== threadId) return undefined;
+  return replacedAround(attempt.within, threadId) ?? (attempt.isReplaced === true ? attempt : undefined);
 }
 
 export interface OuterRun {
@@ -237,7 +241,7 @@ function triggeredNode(channel: string): string | undefined {
 
 function isDue(checkpoint: Checkpoint, channel: string, name: string): boolean {
   const version = checkpoint.channel_versions[channel];
-  const seen = checkpoint.versions_seen[name]?.[channel];
+  const seen = checkpoint.versions_seen?.[name]?.[channel];
   if (version === undefined || (seen !== undefined && version <= seen)) return false;
   // Deferred channels wrap their value as `[value, finished]`, and one that was used is undefined.
   const value = checkpoint.channel_values[channel];

@@ -16,6 +16,7 @@ import {
   handledTaskOf,
   isInReplaced,
   type Replaced,
+  replacedAround,
   type NodeTaskInfo,
   type OuterRun,
 } from "./node-task";
@@ -320,8 +321,8 @@ export class TurnRecorder {
 
   /** What a graph runs in, if it runs on although a new attempt, or a new run, continues it. */
   replacedBy(runId: string | undefined, threadId: string): Replaced | undefined {
-    const around = this.#lineage.get(runId)?.attempt;
-    if (around !== undefined && isInReplaced(around, threadId)) return { runId: around.runId, node: around.name, by: "attempt" };
+    const earlier = replacedAround(this.#lineage.get(runId)?.attempt, threadId);
+    if (earlier !== undefined) return { runId: earlier.runId, node: earlier.name, by: "attempt" };
     return this.#lineage.replaced(runId, threadId);
   }
 
@@ -360,12 +361,15 @@ interface KnownRun {
   bringsUpdate: boolean;
 }
 
+/** Names only: an attempt would keep its node's input in memory. */
+type LeftBehind = Omit<Replaced, "by"> & { threadId: string; by: Replaced["by"] | undefined };
+
 /** Which outermost run contains each run: a nested graph started with the run around it. */
 class Lineage {
   readonly #runs = new Map<string, KnownRun>();
   readonly #inner = new Map<OuterRun, Set<string>>();
   /** Branches that LangGraph aborted and that were still running when their outermost run was over, oldest first. */
-  readonly #leftBehind = new Map<string, { threadId: string; attempt: Attempt | undefined; by: Replaced["by"] | undefined }>();
+  readonly #leftBehind = new Map<string, LeftBehind>();
 
   has(runId: string): boolean {
     return this.#runs.has(runId);
@@ -383,7 +387,7 @@ class Lineage {
   replaced(runId = "", threadId: string): Replaced | undefined {
     const left = this.#leftBehind.get(runId);
     if (left?.by === undefined || left.threadId !== threadId) return undefined;
-    return { runId: left.attempt?.runId ?? runId, node: left.attempt?.name, by: left.by };
+    return { runId: left.runId, node: left.node, by: left.by };
   }
 
   begin(runId: string, parentRunId: string | undefined, outermost: OuterRun): KnownRun {
@@ -425,7 +429,9 @@ class Lineage {
     const threadId = outermost.toldThreadId;
     for (const id of inner) {
       const attempt = this.#runs.get(id)?.attempt;
-      this.#leftBehind.set(id, { threadId, attempt, by: isInReplaced(attempt) ? "attempt" : undefined });
+      const earlier = replacedAround(attempt, attempt?.threadId);
+      const { runId: of = id, name: node } = earlier ?? attempt ?? { name: undefined };
+      this.#leftBehind.set(id, { threadId, runId: of, node, by: earlier === undefined ? undefined : "attempt" });
       this.#runs.delete(id);
     }
     this.#inner.delete(outermost);

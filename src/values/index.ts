@@ -237,7 +237,9 @@ function unserializableChannel(channel: string, error: Unserializable, node: str
         ? `What node ${JSON.stringify(node)} wrote to ${told}`
         : channel === INPUT
           ? "The input of the graph"
-          : `The value of ${told}`;
+          : channel === SENDS
+            ? "What a Send carries"
+            : `The value of ${told}`;
   const there = error.path === "" ? `it is ${error.found}` : `at ${error.path} there is ${error.found}`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
     problem: `${what} can't be saved: ${there}.`,

@@ -64,7 +64,7 @@ function hasPreparedStatements(pgbouncer: string): boolean {
   return Number(major) > 1 || Number(minor) >= 21;
 }
 
-/** Resolves when somebody listens on a port. @throws after five seconds */
+/** Resolves when somebody listens on a port. @throws if nobody does for fifty seconds or longer */
 async function listens(port: number): Promise<void> {
   for (let tries = 1_000; tries > 0; tries -= 1) {
     const isThere = await new Promise<boolean>((done) => {

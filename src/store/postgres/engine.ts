@@ -296,9 +296,10 @@ export class PostgresEngine implements Engine {
         if (error instanceof CommitInDoubt || error instanceof StaleFacts) throw error;
         if (!isPassing(error)) throw this.meaningOf(error);
         if (uptime() - since >= busyMs) {
-          // A connection that fell silent has used up all the time: this one, or that of the lock's holder.
+          // A connection that fell silent has used up all the time: this one, or that of the lock's holder. Or this process was stopped.
           const isLocked = sqlState(error) === LOCK_TIMEOUT;
-          const wasSilence = isSilence(error) || (isLocked && (await this.#endSilent(busyMs)));
+          const wasStopped = sqlState(error) === IDLE_IN_TRANSACTION;
+          const wasSilence = isSilence(error) || wasStopped || (isLocked && (await this.#endSilent(busyMs)));
           if (wasSilence && silences < SILENCES_MAX) {
             silences += 1;
             since = uptime();
@@ -394,6 +395,8 @@ const COMMIT = named("COMMIT");
 const ROLLBACK = { text: "ROLLBACK" };
 /** SQLSTATE of a lock that others held for too long. */
 const LOCK_TIMEOUT = "55P03";
+/** The server ended a transaction in whose middle this process stood still. */
+const IDLE_IN_TRANSACTION = "25P03";
 /** SQLSTATE of a guard that failed. */
 const DIVISION_BY_ZERO = "22012";
 /** The program must know at once whether these succeeded. */

@@ -158,7 +158,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "25P03 25P04",
     "STORE_BUSY",
     "aborted a transaction that took too long",
-    "Nothing was saved. Find out what holds up the process or the network, or raise busyTimeoutMs.",
+    "Nothing was saved. Find out what holds up the process or the network; a save has more time with a longer busyTimeoutMs.",
   ],
   ["28", "STORE_UNAVAILABLE", "refuses the login", "Nothing was saved. Check user, password and pg_hba.conf."],
   [
