@@ -395,7 +395,7 @@ const COMMIT = named("COMMIT");
 const ROLLBACK = { text: "ROLLBACK" };
 /** SQLSTATE of a lock that others held for too long. */
 const LOCK_TIMEOUT = "55P03";
-/** The server ended a transaction in whose middle this process stood still. */
+/** The server aborted a transaction in whose middle this process stood still. */
 const IDLE_IN_TRANSACTION = "25P03";
 /** SQLSTATE of a guard that failed. */
 const DIVISION_BY_ZERO = "22012";
