@@ -296,6 +296,7 @@ describe("S9.2 what an effect costs", () => {
     proxy = await PostgresProxy.inFrontOf(process.env["TURNS_PG_DIRECT_URL"]!);
     saver = PostgresTurnSaver.fromConnString(proxy.url, { schema: schemaAt("round trips of effects"), logger: quiet });
     pool = new Pool({ connectionString: proxy.url });
+    pool.on("error", () => undefined);
   });
   afterAll(async () => {
     await saver.close();
