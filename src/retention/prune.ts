@@ -40,7 +40,7 @@ export interface PruneReport extends PruneCounts {
   inDoubt: readonly string[];
   /** Threads that couldn't be pruned, if you asked for all threads. */
   failed: readonly { threadId: string; error: unknown }[];
-  /** How much smaller the database is on disk, including its write-ahead log. */
+  /** How much smaller the database is on disk, its write-ahead log not counted. */
   bytesFreed: number;
   dryRun: boolean;
   /** Whether all of it was done; false if the signal stopped it. */
@@ -138,10 +138,9 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
   }
 }
 
-/** Includes the write-ahead log, so that its growing and shrinking doesn't count. */
+/** Without the write-ahead log, so that its growing and shrinking doesn't count. */
 async function sizeNow(store: Store): Promise<number> {
-  await store.checkpointLog(true);
-  return (await store.space()).bytes;
+  return (await store.space()).pagesBytes;
 }
 
 async function* threadsOf(store: Store, { threadId }: CheckedPrune): AsyncGenerator<string> {

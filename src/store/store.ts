@@ -654,6 +654,8 @@ export type CheckpointName = RowOf<typeof NAMES>;
 export interface FileSpace {
   /** Including the write-ahead log. */
   bytes: number;
+  /** What `bytes` is once the log has been moved into the file. */
+  pagesBytes: number;
   /** The write-ahead log beside the file; 0 where there is none. */
   logBytes: number;
   freePages: number;

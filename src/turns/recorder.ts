@@ -321,7 +321,8 @@ export class TurnRecorder {
 
   /** What a graph runs in, if it runs on although a new attempt, or a new run, continues it. */
   replacedBy(runId: string | undefined, threadId: string): Replaced | undefined {
-    const earlier = replacedAround(this.#lineage.get(runId)?.attempt, threadId);
+    const attempt = this.#lineage.get(runId)?.attempt;
+    const earlier = attempt && replacedAround(attempt, threadId);
     if (earlier !== undefined) return { runId: earlier.runId, node: earlier.name, by: "attempt" };
     return this.#lineage.replaced(runId, threadId);
   }

@@ -160,7 +160,8 @@ const PAGE_BYTES = 8_192;
 /** Free pages are used again by the server. Nothing here gives them back to the file system. */
 function* spaceOf(session: Session, schema: string): Program<FileSpace> {
   const size = yield* session.get<{ bytes: number }>(SIZE, schema);
-  return { bytes: size?.bytes ?? 0, logBytes: 0, freePages: 0, pageBytes: PAGE_BYTES, givesBack: false };
+  const bytes = size?.bytes ?? 0;
+  return { bytes, pagesBytes: bytes, logBytes: 0, freePages: 0, pageBytes: PAGE_BYTES, givesBack: false };
 }
 
 /** By this routine the server skips a table, with a warning; its words depend on `lc_messages`. */

@@ -14,6 +14,7 @@ export function spaceOf(db: SqliteDatabase): FileSpace {
   const logBytes = isFile ? (sizeOf(`${db.name}-wal`) ?? 0) : 0;
   return {
     bytes: (isFile ? (sizeOf(db.name) ?? inPages) : inPages) + logBytes,
+    pagesBytes: inPages,
     logBytes,
     freePages: numberOf(db, "freelist_count"),
     pageBytes,
