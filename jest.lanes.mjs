@@ -42,6 +42,14 @@ export const LONG_ONLY = [
   ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
   ...["effects/effects-tries", "langgraph/parallel-visits", "runner/fingerprint-builds", "turns/run-marks", "viewer/page-size"],
   ...["integrity/replaced.property", "integrity/salvage-moved", "retention/large-copies", "store/driver", "cli/shell-words"],
+  ...["codec/codec.property", "codec/codec-traces", "values/values.property", "encryption/sealing", "integrity/bad-input"],
+  ...["crash/faults", "differential/differential", "transactions/database-failures"],
+  ...["effects/effects-cache", "effects/effects-edits", "effects/effects-identity"],
+  ...["langgraph/delta-channel", "langgraph/delta-updates", "langgraph/other-savers"],
+  ...["rewind/compensation-gates", "rewind/compensation-unfinished", "rewind/rewind-dry-run.property"],
+  ...["runner/runner-call", "runner/runner-due-nodes.property", "runner/runner-exit", "runner/runner-streams"],
+  ...["turns/handoffs", "turns/log-lines", "turns/ownership", "turns/refusals", "turns/tokens", "turns/tracing"],
+  "viewer/answers",
   ...VARIANTS,
 ];
 
@@ -130,6 +138,7 @@ const tests = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(
 /** Whether a suite asks in which lane it is. In CI (`TURNS_TIMES` below 1) one that only draws as many random cases as in the short lane doesn't. */
 function asks(name) {
   const text = readFileSync(new URL(name.replaceAll("\\", "/"), folder), "utf8");
+  if (/\blongTest(OfFiles)?\b/.test(text)) return true;
   const names = /import \{([^}]*)\} from "[./]*support\/lane"/.exec(text)?.[1];
   if (names === undefined) return false;
   const calls = text.match(/\bruns\(/g) ?? [];

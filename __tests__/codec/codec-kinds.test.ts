@@ -7,6 +7,7 @@ import { copyOf, decode, encode, matches, NO_COPY, sameAs, Tracer, TurnsError } 
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { TurnSaver } from "../../src/index";
 import { quietLogger } from "../support/eff-world";
+import { longTest } from "../support/lane-test";
 
 interface Memory {
   readonly buffer: ArrayBuffer;
@@ -210,7 +211,7 @@ describe("Values: every kind that the language has", () => {
     for (const place of PLACES.keys()) expect(roundTrips(make(), place, name.includes("realm"))).not.toBe(false);
   });
 
-  it("Values: no kind, twisted in any way and at any place, is restored as something else", () => {
+  longTest("Values: no kind, twisted in any way and at any place, is restored as something else", () => {
     const found = { same: 0, refused: 0 };
     fc.assert(
       fc.property(

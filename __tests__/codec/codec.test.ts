@@ -20,6 +20,7 @@ import {
 import { Command, MemorySaver, Overwrite, Send } from "@langchain/langgraph";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import { copyOf, decode, decodeOfficial, encode, isElementwise, sameAs, TurnsError } from "../../src/testing-internal";
+import { longTest } from "../support/lane-test";
 
 const roundTrip = <T>(value: T): any => decode(encode(value));
 
@@ -535,7 +536,7 @@ describe("Values: what cannot be saved is a named error", () => {
     expect(error.message).toMatch(found);
   });
 
-  it("S2.6 Values: a text that is longer than JavaScript's may be is refused with its path and the limit", () => {
+  longTest("S2.6 Values: a text that is longer than JavaScript's may be is refused with its path and the limit", () => {
     const limit = "text that makes the saved value longer than 536,870,888 characters, the most that a text of JavaScript has";
     const long = {
       get text() {

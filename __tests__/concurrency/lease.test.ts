@@ -9,7 +9,7 @@ import { SideEffects, State } from "../support/run-world";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { longTest } from "../support/lane-test";
 import { openSaver, openWaiting } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -246,7 +246,7 @@ describe("the fence", () => {
     ["runner", { onCheckpointError: "continue", onTurnError: "continue" }],
     ["runner", { turns: "off" }],
   ] as const;
-  laneTest.each(points(surroundings, 1))(
+  longTest.each(points(surroundings, 1))(
     "S4.7 stands before every commit of a run: %s, %j",
     async (kind, options) => {
       const points = new Set<string>();

@@ -6,7 +6,7 @@ import { expectSameInspiteOf, type Timed } from "./clock-world";
 import { collect, quiet, thread, type Variant } from "../support/diff-harness";
 import { DAY, HOUR, JumpyClock, SECOND } from "./jumpy-clock";
 import { LONG } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest } from "../support/lane-test";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
 
@@ -437,35 +437,38 @@ describe("S6.3 whether a run is still running is not asked of the wall clock", (
     await giveBack();
   });
 
-  test("S6.3 a run that is quiet for a moment stays the owner while the clock jumps, and its heartbeats continue", async () => {
-    const path = tempFile();
-    const saver = saverOn(path);
-    const beats = (): number[] => {
-      const db = new Database(path, { readonly: true });
-      const all = db.prepare("SELECT beat_at FROM langgraph_runs").pluck().all() as number[];
-      db.close();
-      return all;
-    };
-    let open: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => (open = resolve));
-    const graph = line(saver, {
-      a: async () => {
-        await gate;
-      },
-    });
-    const run = graph.invoke({ log: [] }, thread());
-    while (beats().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
-    const [first] = beats();
-    clock.set(-DAY);
-    // A beat comes every five seconds.
-    for (let waited = 0; beats()[0] === first && waited < 20_000; waited += 100)
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(beats()[0]).toBeGreaterThan(first as number);
-    clock.set(DAY);
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
-    expect(beats()).toHaveLength(1);
-    open();
-    await run;
-    expect(beats()).toEqual([]);
-  });
+  longTest(
+    "S6.3 a run that is quiet for a moment stays the owner while the clock jumps, and its heartbeats continue",
+    async () => {
+      const path = tempFile();
+      const saver = saverOn(path);
+      const beats = (): number[] => {
+        const db = new Database(path, { readonly: true });
+        const all = db.prepare("SELECT beat_at FROM langgraph_runs").pluck().all() as number[];
+        db.close();
+        return all;
+      };
+      let open: () => void = () => undefined;
+      const gate = new Promise<void>((resolve) => (open = resolve));
+      const graph = line(saver, {
+        a: async () => {
+          await gate;
+        },
+      });
+      const run = graph.invoke({ log: [] }, thread());
+      while (beats().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+      const [first] = beats();
+      clock.set(-DAY);
+      // A beat comes every five seconds.
+      for (let waited = 0; beats()[0] === first && waited < 20_000; waited += 100)
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      expect(beats()[0]).toBeGreaterThan(first as number);
+      clock.set(DAY);
+      await new Promise((resolve) => setTimeout(resolve, 1_100));
+      expect(beats()).toHaveLength(1);
+      open();
+      await run;
+      expect(beats()).toEqual([]);
+    },
+  );
 });

@@ -127,7 +127,7 @@ describe("words", () => {
     const titles = filesIn("__tests__", ".test.ts").flatMap((file) =>
       [
         ...read(file).matchAll(
-          /^\s*(?:test|it|describe|testOfFiles|laneTest|laneTestOfFiles)(?:\.\w+)*(?:\([^\n]*?\))?\(\s*(["`])((?:(?!\1).)*)\1/gm,
+          /^\s*(?:test|it|describe|testOfFiles|(?:lane|long)Test(?:OfFiles)?)(?:\.\w+)*(?:\([^\n]*?\))?\(\s*(["`])((?:(?!\1).)*)\1/gm,
         ),
       ].flatMap(([, , title = ""]) => wrongWords(title.replaceAll("`", "")).map((found) => `${file}: ${title}: ${found}`)),
     );

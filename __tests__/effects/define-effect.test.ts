@@ -5,7 +5,7 @@ import { definitionNamed } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, type NodeBody, open, refusal, thread, told } from "../support/eff-world";
 import { KEY } from "../support/enc-graph";
 import { runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { longTest } from "../support/lane-test";
 import { everythingIn } from "../support/s1-tools";
 import { config } from "../support/undo-world";
 
@@ -491,7 +491,7 @@ describe("S8.2 a name belongs to one definition", () => {
     expect(asked).toEqual(["red"]);
   });
 
-  laneTest(
+  longTest(
     "S8.2 S3.5 property: in all orders of definitions and calls, a rewind calls the undo of the definition that did the effect, or refuses",
     async () => {
       type Step = { does: "reload" } | { does: "make"; tenant: string; old: number } | { does: "effect"; by: number };

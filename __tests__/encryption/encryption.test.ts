@@ -10,6 +10,7 @@ import Database from "better-sqlite3";
 import { type EncryptionOption, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { type KeySet, internalsOf } from "../../src/testing-internal";
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
+import { longTest } from "../support/lane-test";
 import { dump, quiet, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
@@ -238,7 +239,7 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
     for (const turn of await later.turns.list("t")) await later.turns.state(turn);
   });
 
-  test("S1.6 a run that died in another process is resumed at the turn that was interrupted", async () => {
+  longTest("S1.6 a run that died in another process is resumed at the turn that was interrupted", async () => {
     const path = tempFile();
     expect(await child("die", path)).toEqual({ out: "", signal: "SIGKILL" });
     expect(foundIn(path, SECRET)).toEqual([]);
@@ -436,7 +437,7 @@ describe("S4.6 opening", () => {
     for (const each of await saver.turns.list("t")) await saver.turns.state(each);
   });
 
-  test("S4.6 processes that create one file at once agree on its secret", async () => {
+  longTest("S4.6 processes that create one file at once agree on its secret", async () => {
     const path = tempFile();
     const names = ["a", "b", "c"];
     const go = `${path}.go`;
@@ -892,7 +893,7 @@ describe("S4.6 rotation", () => {
     expect(keyIdsIn(path)).toEqual(new Set(["3"]));
   });
 
-  test("S4.6 interrupted, it continues where it was; a row that does not open keeps the old key", async () => {
+  longTest("S4.6 interrupted, it continues where it was; a row that does not open keeps the old key", async () => {
     const path = tempFile();
     const old = saverOn(path, { key: first, keyId: "1" });
     for (let index = 0; index < 12; index += 1) await secretGraph(old).invoke(input("go", String(index)), at(`t${index}`));

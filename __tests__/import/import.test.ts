@@ -14,7 +14,7 @@ import { runProgram, startProgram } from "../support/s1-programs";
 import { dump, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { longTest } from "../support/lane-test";
 
 const THREADS = ["answered", "exit", "flaky", "forked", "waiting"];
 const world = tempFile("official.db");
@@ -466,7 +466,7 @@ describe("importing again", () => {
     expect(await tuples(saver as any, "taken back")).toEqual(whole);
   });
 
-  laneTest(
+  longTest(
     "I3.6 killed before and behind any save, the import is finished by the next one, without duplicates",
     async () => {
       const threads = JSON.stringify(THREADS);
@@ -823,22 +823,26 @@ describe("the file", () => {
     }
   });
 
-  test("I3.6 a long thread: the event loop is free between any two checkpoints", async () => {
-    const path = tempFile("official.db");
-    await fillLong(path, 60);
-    const saver = target(tempFile());
-    let ticks = 0;
-    let puts = 0;
-    let counting = true;
-    const tick = (): void => {
-      ticks += 1;
-      if (counting) setImmediate(tick);
-    };
-    saver.events.on("checkpoint", () => (puts += 1));
-    tick();
-    const report = await importOfficial(saver, path).finally(() => (counting = false));
-    expect(report.threads[0]).toMatchObject({ checkpoints: 180, verified: true });
-    expect(puts).toBe(180);
-    expect(ticks).toBeGreaterThanOrEqual(3 * puts);
-  }, 300_000);
+  longTest(
+    "I3.6 a long thread: the event loop is free between any two checkpoints",
+    async () => {
+      const path = tempFile("official.db");
+      await fillLong(path, 60);
+      const saver = target(tempFile());
+      let ticks = 0;
+      let puts = 0;
+      let counting = true;
+      const tick = (): void => {
+        ticks += 1;
+        if (counting) setImmediate(tick);
+      };
+      saver.events.on("checkpoint", () => (puts += 1));
+      tick();
+      const report = await importOfficial(saver, path).finally(() => (counting = false));
+      expect(report.threads[0]).toMatchObject({ checkpoints: 180, verified: true });
+      expect(puts).toBe(180);
+      expect(ticks).toBeGreaterThanOrEqual(3 * puts);
+    },
+    300_000,
+  );
 });

@@ -17,7 +17,7 @@ import { flipsOf } from "../../torture/corruption/damage";
 import { changeIndex, copyOf, forget, fullFile, indexesOf, tamper, type TableIndexName, verified, withFlip } from "./ver-world";
 import { childProgram } from "../support/child-program";
 import { LONG, points, runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest, longTestOfFiles } from "../support/lane-test";
 import { ON_POSTGRES } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -347,7 +347,7 @@ describe("S2.6 what the report says", () => {
     expect(problems).toContainEqual(expect.objectContaining({ kind: "thread", expected: "2 rows of snapshots, as on record" }));
   });
 
-  testOfFiles("a file damaged in its pages is reported and not thrown", async () => {
+  longTestOfFiles("a file damaged in its pages is reported and not thrown", async () => {
     const path = paths.get("plain")!;
     const roots = new Map<string, number>();
     tamper(path, (db) => {
@@ -461,12 +461,13 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     );
   });
 
-  it.each<[string, TurnSaverOptions]>([
+  const kinds: [string, TurnSaverOptions][] = [
     ["plain", {}],
     ["encrypted", ENCRYPTED],
     ["with a serde of the user's", { serde: new MemorySaver().serde }],
     ["pruned as it goes", { retention: { keepLast: 2 } }],
-  ])("whatever was done to the thread: %s", async (_, options) => {
+  ];
+  laneTest.each(points(kinds, 2))("no matter what was done to the thread: %s", async (_, options) => {
     const shop = new Shop(options);
     const { saver } = shop;
     const well = async (what: string): Promise<void> => expect([what, (await saver.verify()).problems]).toEqual([what, []]);
@@ -499,7 +500,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     shop.close();
   });
 
-  it("after a change of keys, and with what rewinds keep under them", async () => {
+  longTest("after a change of keys, and with what rewinds keep under them", async () => {
     const path = await fullFile(ENCRYPTED);
     const other = Buffer.from(KEY, "base64").reverse().toString("base64");
     const keys = { encryption: { keys: { default: KEY, second: other }, current: "second" } };
@@ -513,28 +514,32 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
 });
 
 describe("S3.1 beside any other work", () => {
-  it("another process saves, rewinds and prunes meanwhile, and nothing is found", async () => {
-    const path = tempFile();
-    const child = spawn(process.execPath, [...childProgram(join(__dirname, "ver-child.ts")), path], {
-      stdio: ["pipe", "pipe", "inherit"],
-    });
-    await begun(child);
-    const saver = openOn(path);
-    let checkpoints = 0;
-    for (let round = 0; round < (ON_POSTGRES ? 5 : 25); round += 1) {
-      const report = await saver.verify();
-      expect(report.problems).toEqual([]);
-      checkpoints = Math.max(checkpoints, report.checked.checkpoints);
-    }
-    child.stdin.write("stop\n");
-    const [code] = (await once(child, "exit")) as [number];
-    expect(code).toBe(0);
-    expect(checkpoints).toBeGreaterThan(ON_POSTGRES ? 0 : 10);
-    expect((await saver.verify()).ok).toBe(true);
-    saver.close();
-  }, 300_000);
+  longTest(
+    "another process saves, rewinds and prunes meanwhile, and nothing is found",
+    async () => {
+      const path = tempFile();
+      const child = spawn(process.execPath, [...childProgram(join(__dirname, "ver-child.ts")), path], {
+        stdio: ["pipe", "pipe", "inherit"],
+      });
+      await begun(child);
+      const saver = openOn(path);
+      let checkpoints = 0;
+      for (let round = 0; round < (ON_POSTGRES ? 5 : 25); round += 1) {
+        const report = await saver.verify();
+        expect(report.problems).toEqual([]);
+        checkpoints = Math.max(checkpoints, report.checked.checkpoints);
+      }
+      child.stdin.write("stop\n");
+      const [code] = (await once(child, "exit")) as [number];
+      expect(code).toBe(0);
+      expect(checkpoints).toBeGreaterThan(ON_POSTGRES ? 0 : 10);
+      expect((await saver.verify()).ok).toBe(true);
+      saver.close();
+    },
+    300_000,
+  );
 
-  it("a save is never kept waiting, and what is saved between two steps is no problem", async () => {
+  longTest("a save is never kept waiting, and what is saved between two steps is no problem", async () => {
     const path = tempFile();
     const saver = openOn(path);
     const words = Array.from({ length: ON_POSTGRES ? 10_000 : 30_000 }, (_, index) => `word ${index}`);

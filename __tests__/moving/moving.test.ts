@@ -2,6 +2,7 @@ import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { copyThreadTo, moveAllThreads, moveThread } from "langgraph-checkpoint-turns/maintenance";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { answer, at, input, KEY, secretGraph } from "../support/enc-graph";
+import { longTest } from "../support/lane-test";
 import { choresOn, config, undone, undosNamed, undosOf } from "../support/undo-world";
 import { ALL_TABLES, internalsOf, MOVED, setFailpointHandler } from "../../src/testing-internal";
 import { makeLarge } from "../retention/large-thread";
@@ -200,7 +201,7 @@ describe.each(WAYS)("a %s and a %s", (kind, other) => {
     expect(await problemsIn(from)).toEqual([]);
   });
 
-  test.each(["move-hold.after", "move-publish.after"])(
+  longTest.each(["move-hold.after", "move-publish.after"])(
     "S9.7 S2.4 nothing prunes or deletes a thread whose move was interrupted at %s, a dry run says so, and others are pruned",
     async (point) => {
       const [from, to] = [opened(newPlace(kind)), opened(newPlace(other))];

@@ -222,10 +222,11 @@ test("S10.4 a pool of one is left to the saves: a follower listens only where a 
 });
 
 test("S10.4 a follower that comes while the last one's connection is still being made doesn't make two of them listen", async () => {
-  const pool = new Pool({ connectionString: direct(), allowExitOnIdle: true });
+  const name = schemaAt("notify-twice");
+  const pool = new Pool({ connectionString: direct(), allowExitOnIdle: true, application_name: name });
   let hold: Promise<void> | undefined;
   const waiting = waitingPool(pool, () => hold);
-  const saver = new PostgresTurnSaver(waiting, { schema: schemaAt("notify-twice"), logger: quiet, notify: true });
+  const saver = new PostgresTurnSaver(waiting, { schema: name, logger: quiet, notify: true });
   await saver.setup();
   const { store } = internalsOf(saver);
   let go = (): void => undefined;
@@ -238,9 +239,10 @@ test("S10.4 a follower that comes while the last one's connection is still being
   while (second?.areHeard !== true) await new Promise((resolve) => setTimeout(resolve, 20));
   const admin = new Client(process.env["TURNS_PG_DIRECT_URL"]);
   await admin.connect();
-  const listening = "SELECT count(*)::int AS n FROM pg_stat_activity WHERE query LIKE 'LISTEN langgraph%' AND state = 'idle'";
+  const listening =
+    "SELECT count(*)::int AS n FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN langgraph%' AND state = 'idle'";
   await new Promise((resolve) => setTimeout(resolve, 100));
-  const { rows } = await admin.query<{ n: number }>(listening);
+  const { rows } = await admin.query<{ n: number }>(listening, [name]);
   await admin.end();
   second?.stop();
   await saver.close();

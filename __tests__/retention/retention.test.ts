@@ -16,7 +16,7 @@ import { tempFile } from "../support/temp";
 import { choresOn, config } from "../support/undo-world";
 import { childProgram } from "../support/child-program";
 import { pairs, points, runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest, longTestOfFiles } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -282,7 +282,7 @@ describe("S2.1 prune", () => {
     expect((await shop.graph.getState(at())).values).toEqual(values);
   });
 
-  test("S2.1 behind each batch of a prune, all that is left reads as before", async () => {
+  longTest("S2.1 behind each batch of a prune, all that is left reads as before", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(3);
     const before = await shop.everything();
@@ -300,7 +300,7 @@ describe("S2.1 prune", () => {
     expect(roots.size).toBeGreaterThan(5);
   });
 
-  test("S2.1 a prune that was killed leaves a whole thread, and the next one finishes", async () => {
+  longTest("S2.1 a prune that was killed leaves a whole thread, and the next one finishes", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(10);
     const before = await shop.everything();
@@ -322,7 +322,7 @@ describe("S2.1 prune", () => {
     await expectSwept(shop);
   });
 
-  test("S2.1 encrypted threads are pruned and swept the same way", async () => {
+  longTest("S2.1 encrypted threads are pruned and swept the same way", async () => {
     const encryption = { key: randomBytes(32) };
     const shop = open({ frequency: 3, encryption });
     await shop.run(4);
@@ -336,7 +336,7 @@ describe("S2.1 prune", () => {
 });
 
 describe("S2.1 what always stays", () => {
-  test.each([1000, 3, 1])(
+  laneTest.each(points([1000, 3, 1], 1))(
     "S2.1 delta channels, a snapshot every %d updates: all that stays reads as before",
     async (frequency) => {
       const shop = open({ frequency });
@@ -379,7 +379,7 @@ describe("S2.1 what always stays", () => {
     expect(await shop.roots()).toHaveLength(2);
   });
 
-  test.each(["async", "sync", "exit"] as const)("S2.1 a question inside a subgraph, durability %s", async (durability) => {
+  longTest.each(["async", "sync", "exit"] as const)("S2.1 a question inside a subgraph, durability %s", async (durability) => {
     const run = async (prunes: boolean): Promise<unknown> => {
       const shop = open({ frequency: 0 });
       await shop.graph.invoke(input(), { ...at(), durability });
@@ -641,7 +641,7 @@ describe("S2.4 retention after each save", () => {
     expect(kept).toBe(5);
   });
 
-  testOfFiles("S2.4 processes that live for a few saves only sweep what all of them pruned", async () => {
+  longTestOfFiles("S2.4 processes that live for a few saves only sweep what all of them pruned", async () => {
     const path = tempFile();
     let last: any;
     let largest = 0;
@@ -675,7 +675,7 @@ describe("S2.4 retention after each save", () => {
     expect(shop.rowsOf("langgraph_threads").map(({ unswept }) => unswept)).toEqual([5, 5]);
   });
 
-  test("S2.4 a sweep waits for more where it has to read much", async () => {
+  longTest("S2.4 a sweep waits for more where it has to read much", async () => {
     const shop = open({ frequency: 0, retention: { keepLast: 1 } });
     const reports: PrunedEvent[] = [];
     shop.saver.events.on("pruned", (report) => reports.push(report));
@@ -712,7 +712,7 @@ describe("S2.4 retention after each save", () => {
     expect(logger.lines).toEqual([]);
   });
 
-  test("S2.4 delta channels, a question and a subgraph in the course of a run survive it", async () => {
+  longTest("S2.4 delta channels, a question and a subgraph in the course of a run survive it", async () => {
     const run = async (retention?: { keepLast: number }): Promise<unknown> => {
       const shop = open({ frequency: 3, ...(retention && { retention }) });
       await shop.run(3);
@@ -767,7 +767,7 @@ describe("S2.4 the file", () => {
     expect(sizes[2]).toBeLessThan((sizes[1] as number) - 2_000_000);
   });
 
-  testOfFiles("S2.4 a file that cannot give pages back says so, and does after a full vacuum", async () => {
+  longTestOfFiles("S2.4 a file that cannot give pages back says so, and does after a full vacuum", async () => {
     const path = tempFile();
     const db = new Database(path);
     db.pragma("journal_mode = WAL");

@@ -7,7 +7,7 @@ import { chain, Log } from "../support/s1-graph";
 import { quiet, rowsOfThread } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { pairs, points } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 
 let path: string;
@@ -162,7 +162,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     },
   );
 
-  test("S3.7 does not depend on the clock: it stands still, and it goes back", async () => {
+  longTest("S3.7 does not depend on the clock: it stands still, and it goes back", async () => {
     for (const later of [0, -3_600_000]) {
       let now = Date.now();
       const timed = open({ clock: () => new Date(now) });

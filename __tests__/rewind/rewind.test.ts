@@ -8,7 +8,7 @@ import { runProgram, startProgram } from "../support/s1-programs";
 import { copyStore, dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points, runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 
 jest.setTimeout(300_000);
@@ -181,7 +181,7 @@ describe("S1.5 a rewind is exact", () => {
     expect(seen(await back.view())).toBe(seen(await never.view()));
   });
 
-  test("S1.5 rewinds one after the other, each deeper, and all taken back in the opposite order", async () => {
+  longTest("S1.5 rewinds one after the other, each deeper, and all taken back in the opposite order", async () => {
     const back = copyOf(story);
     const before = await back.view();
     const done: { rewindId: string; view: View }[] = [];
@@ -418,7 +418,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     saver.close();
   });
 
-  test("S1.9 a process that was killed in a body does not block a rewind, and the thread continues", async () => {
+  longTest("S1.9 a process that was killed in a body does not block a rewind, and the thread continues", async () => {
     const { path, saver, runner } = await threeTasks();
     expect(runProgram("support/s1-graph-child.ts", path, "t", "run", "b").signal).toBe("SIGKILL");
     expect((await saver.turns.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
@@ -430,7 +430,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     saver.close();
   });
 
-  test("S1.9 taking back while the thread runs is refused too", async () => {
+  longTest("S1.9 taking back while the thread runs is refused too", async () => {
     const { path, saver } = await threeTasks();
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     const child = startProgram("support/s1-graph-child.ts", path, "t", "run", "hang:a");

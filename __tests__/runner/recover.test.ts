@@ -7,6 +7,8 @@ import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/ind
 import { copyThreadTo, moveThread, rotateKeys, salvage } from "../../src/maintenance/index";
 import { internalsOf } from "../../src/testing-internal";
 import { Deeds } from "../support/eff-world";
+import { points } from "../support/lane";
+import { laneTest, longTest } from "../support/lane-test";
 import { choresOn, config, undosNamed } from "../support/undo-world";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
@@ -312,7 +314,7 @@ describe("tries", () => {
     expect(await at.saver.turns.liveRuns("t")).toEqual([]);
   });
 
-  test("S9.4 a given-up thread keeps no row of the process that died of it, so that looks don't meet it again", async () => {
+  longTest("S9.4 a given-up thread keeps no row of the process that died of it, so that looks don't meet it again", async () => {
     const path = tempFile();
     const at = world(undefined, {}, path);
     await crashed(at, "poison");
@@ -613,33 +615,36 @@ describe("workers", () => {
     expect(seen).toEqual(["t"]);
   });
 
-  test("S9.4 a thread whose process died of it runs alone in recoveries, too, and doesn't wait for the next look", async () => {
-    const path = tempFile();
-    const at = world(undefined, {}, path);
-    await crashed(at, "poison", "t");
-    expect(child(path, "recover").signal).toBe("SIGKILL");
-    const running: string[] = [];
-    const other = world(
-      async (threadId) => {
-        running.push(`${threadId} begins`);
-        await pause(50);
-        running.push(`${threadId} ends`);
-      },
-      {},
-      path,
-    );
-    await crashed(other, "u", "v");
-    const seen: string[] = [];
-    for await (const { resumed } of other.runner.recoveries({ everyMs: 60_000, waitMs: 0 })) {
-      seen.push(...ids(resumed));
-      if (seen.includes("poison")) break;
-    }
-    expect(seen).toContain("u");
-    const from = running.indexOf("poison begins");
-    expect(running.slice(from, from + 4)).toEqual(["poison begins", "poison ends", "poison begins", "poison ends"]);
-  });
+  longTest(
+    "S9.4 a thread whose process died of it runs alone in recoveries, too, and doesn't wait for the next look",
+    async () => {
+      const path = tempFile();
+      const at = world(undefined, {}, path);
+      await crashed(at, "poison", "t");
+      expect(child(path, "recover").signal).toBe("SIGKILL");
+      const running: string[] = [];
+      const other = world(
+        async (threadId) => {
+          running.push(`${threadId} begins`);
+          await pause(50);
+          running.push(`${threadId} ends`);
+        },
+        {},
+        path,
+      );
+      await crashed(other, "u", "v");
+      const seen: string[] = [];
+      for await (const { resumed } of other.runner.recoveries({ everyMs: 60_000, waitMs: 0 })) {
+        seen.push(...ids(resumed));
+        if (seen.includes("poison")) break;
+      }
+      expect(seen).toContain("u");
+      const from = running.indexOf("poison begins");
+      expect(running.slice(from, from + 4)).toEqual(["poison begins", "poison ends", "poison begins", "poison ends"]);
+    },
+  );
 
-  test("S9.4 recoveries says once why it skips a thread, and takes it when the reason is gone", async () => {
+  longTest("S9.4 recoveries says once why it skips a thread, and takes it when the reason is gone", async () => {
     const path = tempFile();
     expect(child(path, "doubt").signal).toBe("SIGKILL");
     let now = Date.now();
@@ -737,20 +742,24 @@ describe("workers", () => {
     expect(await lost({ saver })).toEqual(["t"]);
   });
 
-  test("S9.4 a thread whose rewinding process is killed is recovery's when that rewind is given up, if it was before", async () => {
-    for (const wasLost of [true, false]) {
-      const { saver, path } = world();
-      const graph = choresOn(saver, new Deeds());
-      for (const task of ["one", "two", "three"]) await graph.invoke({ deeds: [{ name: task }] }, config(task));
-      if (wasLost) await crash(saver, "t");
-      expect(runProgram("runner/rewind-child.ts", path)).toMatchObject({ signal: "SIGKILL" });
-      const [rewind] = await saver.rewinds.list("t");
-      await saver.rewinds.abandon(rewind!.id);
-      expect(await lost({ saver })).toEqual(wasLost ? ["t"] : []);
-    }
-  });
+  longTest(
+    "S9.4 a thread whose rewinding process is killed is recovery's when that rewind is given up, if it was before",
+    async () => {
+      for (const wasLost of [true, false]) {
+        const { saver, path } = world();
+        const graph = choresOn(saver, new Deeds());
+        for (const task of ["one", "two", "three"]) await graph.invoke({ deeds: [{ name: task }] }, config(task));
+        if (wasLost) await crash(saver, "t");
+        expect(runProgram("runner/rewind-child.ts", path)).toMatchObject({ signal: "SIGKILL" });
+        const [rewind] = await saver.rewinds.list("t");
+        await saver.rewinds.abandon(rewind!.id);
+        expect(await lost({ saver })).toEqual(wasLost ? ["t"] : []);
+      }
+    },
+  );
 
-  test.each(["move-rows.after", "move-hold.after", "move-publish.after", "move-end.after"])(
+  const places = ["move-rows.after", "move-hold.after", "move-publish.after", "move-end.after"];
+  laneTest.each(points(places, 2))(
     "S9.4 S9.7 a mover is killed at %s: the thread is recovery's where it ends, once, if it was before, and else it isn't",
     async (point) => {
       for (const wasLost of [true, false]) {

@@ -22,6 +22,7 @@ import { TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import type { BackupProgress } from "../../src/testing-internal";
 import { checkpointFault, save } from "../../torture/faults/histories";
 import { SmallDisk, WITHOUT_MOUNT } from "../../torture/faults/small-disk";
+import { longTest } from "../support/lane-test";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 
@@ -161,21 +162,25 @@ describe("S6.8 saver.backup", () => {
     restored.close();
   }, 300_000);
 
-  test("is one moment of the database: of saves that depend on each other the copy has a beginning, without a gap", async () => {
-    const path = tempFile();
-    const saver = await laid(path, 10);
-    filled(path);
-    const writer = await busyWriter(path);
-    await saver.backup(beside(path));
-    const written = await writer.end();
-    saver.close();
-    const copy = open(beside(path));
-    let there = 0;
-    while (there < written && (await checkpointFault(copy, there)) === undefined) there += 1;
-    for (let index = there; index < written; index += 1) expect(await checkpointFault(copy, index)).toBe("absent");
-    expect(there).toBeGreaterThanOrEqual(10);
-    copy.close();
-  }, 300_000);
+  longTest(
+    "is one moment of the database: of saves that depend on each other the copy has a beginning, without a gap",
+    async () => {
+      const path = tempFile();
+      const saver = await laid(path, 10);
+      filled(path);
+      const writer = await busyWriter(path);
+      await saver.backup(beside(path));
+      const written = await writer.end();
+      saver.close();
+      const copy = open(beside(path));
+      let there = 0;
+      while (there < written && (await checkpointFault(copy, there)) === undefined) there += 1;
+      for (let index = there; index < written; index += 1) expect(await checkpointFault(copy, index)).toBe("absent");
+      expect(there).toBeGreaterThanOrEqual(10);
+      copy.close();
+    },
+    300_000,
+  );
 
   test("copies at most 256 pages a step, with turns of the event loop in between", async () => {
     const path = tempFile();
@@ -414,34 +419,38 @@ describe("S6.8 a backup that doesn't come to its end leaves nothing at its desti
     first.close();
   });
 
-  test("SIGKILL at any moment: no file of that name, or the complete one; the next backup succeeds", async () => {
-    const path = tempFile();
-    const saver = await laid(path, 10);
-    filled(path, 6);
-    const target = beside(path);
-    let complete = 0;
-    for (const step of [1, 2, 4, "verify 1", "end"]) {
-      const child = spawn(
-        process.execPath,
-        [...childProgram(join(__dirname, "backup-child.ts")), "backup", path, target, String(step)],
-        {
-          stdio: ["pipe", "pipe", "inherit"],
-          cwd: join(__dirname, "..", ".."),
-          env: { ...process.env, NODE_OPTIONS: process.env["TURNS_TEST_NODE_OPTIONS"] ?? "" },
-        },
-      );
-      await once(child, "close");
-      expect(child.signalCode).toBe("SIGKILL");
-      if (!existsSync(target)) continue;
-      complete += 1;
+  longTest(
+    "SIGKILL at any moment: no file of that name, or the complete one; the next backup succeeds",
+    async () => {
+      const path = tempFile();
+      const saver = await laid(path, 10);
+      filled(path, 6);
+      const target = beside(path);
+      let complete = 0;
+      for (const step of [1, 2, 4, "verify 1", "end"]) {
+        const child = spawn(
+          process.execPath,
+          [...childProgram(join(__dirname, "backup-child.ts")), "backup", path, target, String(step)],
+          {
+            stdio: ["pipe", "pipe", "inherit"],
+            cwd: join(__dirname, "..", ".."),
+            env: { ...process.env, NODE_OPTIONS: process.env["TURNS_TEST_NODE_OPTIONS"] ?? "" },
+          },
+        );
+        await once(child, "close");
+        expect(child.signalCode).toBe("SIGKILL");
+        if (!existsSync(target)) continue;
+        complete += 1;
+        await expectHolds(target, 0, 10);
+        rmSync(target);
+      }
+      expect(complete).toBe(1);
+      await saver.backup(target);
+      saver.close();
       await expectHolds(target, 0, 10);
-      rmSync(target);
-    }
-    expect(complete).toBe(1);
-    await saver.backup(target);
-    saver.close();
-    await expectHolds(target, 0, 10);
-  }, 300_000);
+    },
+    300_000,
+  );
 
   onDisk("a disk without room: a named error, and the file that was there is as it was", async () => {
     const path = tempFile();

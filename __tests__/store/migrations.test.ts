@@ -13,7 +13,7 @@ import { runProgram, startProgram } from "../support/s1-programs";
 import { columnsOf, dump, quiet, sqlOn, tablesOf } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest } from "../support/lane-test";
 
 const newest = sqliteMigrations.at(-1)!.version;
 const open = (path: string): TurnSaver => TurnSaver.fromPath(path, { logger: quiet });
@@ -170,17 +170,19 @@ describe("S1 a migration that fails leaves the old schema", () => {
     });
   }
 
-  test.each(["CREATE TABLE langgraph_threads", "CREATE TABLE langgraph_checkpoints", "CREATE TABLE langgraph_archive", "COMMIT"])(
-    "S1 a process killed in mid-migration, at %s, leaves a file that the next one migrates",
-    (text) => {
-      const path = tempFile();
-      sqlOn(path, "CREATE TABLE mine (a TEXT)", "INSERT INTO mine VALUES ('kept')");
-      expect(runProgram("store/mig-die-child.ts", path, text)).toMatchObject({ signal: "SIGKILL" });
-      expect(dump(path)).toEqual({ mine: [{ a: "kept" }] });
-      open(path).close();
-      expect(schemaOf(path).replace(/CREATE TABLE mine .*\n\n/, "")).toBe(schemaOf(freshFile()));
-    },
-  );
+  longTest.each([
+    "CREATE TABLE langgraph_threads",
+    "CREATE TABLE langgraph_checkpoints",
+    "CREATE TABLE langgraph_archive",
+    "COMMIT",
+  ])("S1 a process killed in mid-migration, at %s, leaves a file that the next one migrates", (text) => {
+    const path = tempFile();
+    sqlOn(path, "CREATE TABLE mine (a TEXT)", "INSERT INTO mine VALUES ('kept')");
+    expect(runProgram("store/mig-die-child.ts", path, text)).toMatchObject({ signal: "SIGKILL" });
+    expect(dump(path)).toEqual({ mine: [{ a: "kept" }] });
+    open(path).close();
+    expect(schemaOf(path).replace(/CREATE TABLE mine .*\n\n/, "")).toBe(schemaOf(freshFile()));
+  });
 
   test("S1 a file that is no database is refused and not changed; so are paths that lead nowhere", () => {
     const path = tempFile();

@@ -8,7 +8,7 @@ import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
-import { laneTest, laneTestOfFiles } from "../support/lane-test";
+import { laneTest, laneTestOfFiles, longTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { testOfFiles } from "../support/test-of-files";
 
@@ -77,7 +77,7 @@ describe("a thread has 67,108,864 numbers", () => {
     expect(await saver.getTuple(at("x"))).toBeUndefined();
   });
 
-  laneTest("wherever the numbers end, what is acknowledged is saved, and the file verifies", async () => {
+  longTest("wherever the numbers end, what is acknowledged is saved, and the file verifies", async () => {
     const runner = new GraphRunner(chain(saver));
     const ends = new Set<string>();
     for (const left of points([...Array(24).keys()], 8)) {

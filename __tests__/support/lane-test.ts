@@ -8,5 +8,16 @@ import { testOfFiles } from "./test-of-files";
  */
 export const laneTest: typeof test = LONG && !ON_POSTGRES ? test.only : test;
 
+const leftOut = Object.assign(() => undefined, { each: () => () => undefined }) as unknown as typeof test;
+
+/**
+ * A `test` that takes long, and whose requirement other tests of the short lane prove too. It is in the long lane, and in those on
+ * PostgreSQL.
+ */
+export const longTest: typeof test = LONG ? laneTest : ON_POSTGRES ? test : leftOut;
+
 /** A {@link testOfFiles} of that kind. */
+export const longTestOfFiles: typeof test = ON_POSTGRES ? testOfFiles : longTest;
+
+/** A {@link testOfFiles} of the kind of {@link laneTest}. */
 export const laneTestOfFiles: typeof test = ON_POSTGRES ? testOfFiles : laneTest;

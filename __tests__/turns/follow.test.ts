@@ -4,7 +4,7 @@ import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { type Change, effect, GraphRunner, type TurnSaver } from "../../src/index";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
-import { laneTest } from "../support/lane-test";
+import { laneTest, longTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 
@@ -157,7 +157,7 @@ laneTest(
   300_000,
 );
 
-test("S10.4 followers of all threads are told of each, also of those that begin later", async () => {
+longTest("S10.4 followers of all threads are told of each, also of those that begin later", async () => {
   const path = tempFile();
   const saver = open(path);
   await graphOn(saver).invoke({ log: ["in"] }, { threadId: "before" });

@@ -4,10 +4,10 @@ import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import Database from "better-sqlite3";
 import type { TurnSaver } from "../../src/index";
+import { longTestOfFiles } from "../support/lane-test";
 import { get, idOf, listed, openOn, put, putWrites, valuesIn } from "../support/model-calls";
 import { contentsOf, growth } from "./model-file";
 import { tempFile } from "../support/temp";
-import { testOfFiles } from "../support/test-of-files";
 
 const savers: TurnSaver[] = [];
 
@@ -143,7 +143,7 @@ describe("I3 what is stored", () => {
     expect((await valuesIn(open(path), { id: 1 }))["files"]).toEqual(files);
   });
 
-  testOfFiles("I3 a thread of 300 messages takes less than a twentieth of what the official saver needs", async () => {
+  longTestOfFiles("I3 a thread of 300 messages takes less than a twentieth of what the official saver needs", async () => {
     const paths = [tempFile("turns.db"), tempFile("official.db")];
     const official = SqliteSaver.fromConnString(paths[1]!);
     const turns = open(paths[0]!);

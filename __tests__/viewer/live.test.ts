@@ -3,6 +3,7 @@ import { copyFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { makeThreads } from "../cli/cli-world";
+import { longTest } from "../support/lane-test";
 import { ON_POSTGRES, openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { Listener, openToLook, startProgram, viewing, type World } from "./viewer-world";
@@ -59,7 +60,7 @@ describe("the live tail", () => {
     await end();
   });
 
-  test("S10.4 loses nothing over connections that break again and again", async () => {
+  longTest("S10.4 loses nothing over connections that break again and again", async () => {
     const { place, writer, world, end } = await setup();
     const listeners = [new Listener(world)];
     await listeners[0]!.until(({ type }) => type === "ready");

@@ -6,6 +6,7 @@ import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { effect, type TurnSaver } from "langgraph-checkpoint-turns";
 import { Cursors, internalsOf, redactedThread, tellLive, WatchedFile } from "../../src/testing-internal";
 import { makeThreads } from "../cli/cli-world";
+import { longTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { ask, openToLook, viewing, type World } from "./viewer-world";
@@ -430,7 +431,7 @@ describe("clients that keep others waiting", () => {
     expect((await impatient.ask("/api/overview")).status).toBe(200);
   });
 
-  test("S10.5 a client that doesn't read the live tail has little of it in memory", async () => {
+  longTest("S10.5 a client that doesn't read the live tail has little of it in memory", async () => {
     const tail = new Writable({ highWaterMark: 4_096, write: () => undefined });
     const gone = new AbortController();
     const writer = openSaver(place);

@@ -2,6 +2,7 @@ import path from "node:path";
 import { Annotation, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { defineEffect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { rewindRefusal } from "../../src/testing-internal";
+import { longTest } from "../support/lane-test";
 import { openSaver } from "../support/open-saver";
 import { tempFile } from "../support/temp";
 import { runToEnd, viewing, type World } from "./viewer-world";
@@ -415,7 +416,7 @@ test.each(["", "back-2", "asks"])("S10.2 nothing is taken back when %j is typed 
   expect((await world.get(`/api/threads/${threadId}`)).tasks).toEqual(["first"]);
 });
 
-test("S10.5 a rewind may take longer than a client may take to read the answer", async () => {
+longTest("S10.5 a rewind may take longer than a client may take to read the answer", async () => {
   await run("long", "first", 1);
   await run("long", "second", 900);
   const impatient = await viewing(saver, {
