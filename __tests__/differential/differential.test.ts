@@ -22,7 +22,7 @@ import { collect, expectSame, Lab, type Mode, MODES, type Scenario, thread, type
 import { graphs, runRandom } from "../support/diff-random";
 import { engines } from "../support/engines";
 import { abortsLeftStreams, repeatsNestedSiblings, repeatsSiblingsOfNamedHead } from "../support/langgraph-version";
-import { LONG, runs } from "../support/lane";
+import { LONG, runs, WHOLE } from "../support/lane";
 
 const list = () => Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] });
 const State = Annotation.Root({ log: list(), last: Annotation<string>() });
@@ -33,11 +33,11 @@ const asks = (name: string) => () => ({ log: [`${name}:${interrupt({ from: name 
 let scenarios = 0;
 
 /**
- * One test per way of running it. In the short lane each scenario runs one way, and the next one the next way; four of them attached, the
- * next four unattached.
+ * One test per way of running it. In the short lane and in CI each scenario runs one way, and the next one the next way; in the short lane
+ * four of them attached, the next four unattached.
  */
 function same(title: string, scenario: Scenario, all: readonly Mode[] = MODES): void {
-  const modes = LONG ? all : [all[scenarios % all.length]!];
+  const modes = WHOLE ? all : [all[scenarios % all.length]!];
   const variants: readonly Variant[] = LONG
     ? ["turns", "attached"]
     : [Math.floor(scenarios / MODES.length) % 2 === 0 ? "attached" : "turns"];

@@ -2,7 +2,7 @@ import { Annotation, Command, END, interrupt, MemorySaver, START, StateGraph } f
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { collect, expectSame, type Lab, type Scenario, thread, type Variant } from "../support/diff-harness";
 import { anyEngine, type Engine } from "../support/engines";
-import { LONG, points } from "../support/lane";
+import { points, WHOLE } from "../support/lane";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -52,11 +52,11 @@ const kinds = [
 let scenarios = 0;
 
 /**
- * One mode shows all streams of all graphs; what `invoke` returns is the last of them. In the short lane every other scenario runs attached,
- * and the rest unattached.
+ * One mode shows all streams of all graphs; what `invoke` returns is the last of them. In the short lane and in CI every other scenario runs
+ * attached, and the rest unattached.
  */
 function same(title: string, scenario: Scenario): void {
-  const variants: readonly Variant[] = LONG ? ["turns", "attached"] : [scenarios++ % 2 === 0 ? "attached" : "turns"];
+  const variants: readonly Variant[] = WHOLE ? ["turns", "attached"] : [scenarios++ % 2 === 0 ? "attached" : "turns"];
   test(`S6.5 ${title}`, async () => {
     await expectSame("stream with subgraphs", scenario, variants);
   });
@@ -316,7 +316,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
     await lab.run(graph, answer("5"));
   });
 
-  const inner = LONG ? kinds : kinds.filter(([, one]) => one === options);
+  const inner = WHOLE ? kinds : kinds.filter(([, one]) => one === options);
   describe.each(inner)("inside another one (%s)", (_inner, innerOptions) => {
     describe.each(points(["inner", "m1", "m2"], 1))("that asks behind it, replayed before %s", (node) => {
       same("while it asks, and after the end", async (lab) => {

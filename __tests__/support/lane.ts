@@ -10,6 +10,9 @@ const TIMES = Number(process.env["TURNS_TIMES"] ?? 1);
 /** How much of a matrix the long lane tries: all of it, but in CI a third. */
 const SHARE = TIMES < 1 ? Math.max(TIMES, 1 / 3) : 1;
 
+/** Whether matrices are tried whole: in the long lane, but not in CI. */
+export const WHOLE = LONG && SHARE === 1;
+
 /** How many runs, rounds or kills there are. In the long lane never fewer than in the short one. */
 export const runs = (short: number, long: number): number => (LONG ? Math.max(short, Math.ceil(long * TIMES)) : short);
 
