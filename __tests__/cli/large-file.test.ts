@@ -3,22 +3,22 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { effect, TurnSaver } from "../../src/index";
-import { LONG, runs } from "../support/lane";
+import { LONG, WHOLE } from "../support/lane";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { builtProgram } from "./built";
 
 /*
- * A file of a million rows in the long lane, of fewer in CI, and of fifty thousand in the short one: a long thread, and copies of it. Every command that
+ * A file of a million rows in the long lane, and of fifty thousand in CI: a long thread, and copies of it. Every command that
  * looks must answer in at most 200 MB, and its answer must be complete.
  */
 
 jest.setTimeout(1_800_000);
 
-const ROWS = runs(50_000, 1_000_000);
+const ROWS = WHOLE ? 1_000_000 : 50_000;
 const MOST_KB = 200 * 1024;
 /** Of the thread that is copied. */
-const STEPS = LONG ? 600 : 120;
+const STEPS = WHOLE ? 600 : 120;
 const path = tempFile();
 let program = "";
 const made = { threads: 0, rows: 0, turns: 0, effects: 0, turn: "" };
