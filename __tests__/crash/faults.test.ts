@@ -253,12 +253,13 @@ describe("a save that fails", () => {
       ["verify() of a thread", (saver) => saver.verify({ threadId: "t" })],
       ["vacuum()", (saver) => vacuum(saver)],
       ["vacuum() of the whole file", (saver) => vacuum(saver, { full: true })],
+      ["prune()", (saver) => saver.prune({ keepLast: 1 })],
     ])("S7.1 %s waits for its end, and is refused with the remedy if that takes too long", async (_name, work) => {
       const path = tempFile();
       const db = new Database(path);
       // On a busy machine more than 300 ms may be over before the timer below fires.
       const saver = new TurnSaver(db, { logger: quiet, busyTimeoutMs: 2_000 });
-      await putLong(saver, uuid6(0));
+      for (const at of [0, 1]) await putLong(saver, uuid6(at));
       db.exec("BEGIN");
       db.exec("CREATE TABLE orders (id)");
       await expect(work(saver)).rejects.toMatchObject({
@@ -266,6 +267,7 @@ describe("a save that fails", () => {
         message: expect.stringMatching(/inside a transaction of your own .* Nothing was changed: .* TurnSaver\.fromPath\(path\)/),
       });
       expect(db.inTransaction).toBe(true);
+      expect(db.prepare("SELECT count(*) AS n FROM langgraph_snapshots").get()).toEqual({ n: 2 });
       setTimeout(() => db.exec("COMMIT"), 50);
       await work(saver);
       expect(db.prepare("SELECT count(*) AS n FROM orders").get()).toEqual({ n: 0 });
