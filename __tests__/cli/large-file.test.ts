@@ -18,7 +18,7 @@ jest.setTimeout(1_800_000);
 const ROWS = WHOLE ? 1_000_000 : 50_000;
 const MOST_KB = 200 * 1024;
 /** Of the thread that is copied. */
-const STEPS = WHOLE ? 600 : 120;
+const STEPS = LONG ? 600 : 120;
 const path = tempFile();
 let program = "";
 const made = { threads: 0, rows: 0, turns: 0, effects: 0, turn: "" };
