@@ -8,7 +8,6 @@ import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import { defineEffect, effect } from "langgraph-checkpoint-turns";
 import { childProgram } from "../support/child-program";
-import { points } from "../support/lane";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { tempFile, tempPlace } from "../support/temp";
 import { testOfFiles } from "../support/test-of-files";
@@ -600,7 +599,7 @@ describe("conventions", () => {
         [["effect", "resolve", "nope", "done"], 1, " effects lists those in doubt"],
         [["take-back", "nope"], 1, " rewinds THREAD lists"],
       ];
-      for (const [args, code, says] of points(told, 5)) {
+      for (const [args, code, says] of told) {
         const { stderr, stdout, code: exit } = await turns(args);
         expect({ args, exit, stdout }).toEqual({ args, exit: code, stdout: "" });
         expect(stderr).toContain(says);
@@ -635,7 +634,7 @@ describe("conventions", () => {
       ["export", "finished", "postgres//u:secret@127.0.0.1/x", "--db", path0],
       ["salvage", "postgres//u:secret@127.0.0.1/x", "--db", path0],
     ];
-    for (const args of points(wrong, 8)) {
+    for (const args of wrong) {
       const { stdout, stderr, code } = await told([process.execPath, program, ...args], { env: { TURNS_DB: "u:secret@h/db" } });
       expect({ args, stdout, isRefused: code === 1 || code === 2 }).toEqual({ args, stdout: "", isRefused: true });
       expect(stderr).not.toContain("secret");
@@ -939,7 +938,7 @@ describe("what only looks", () => {
       ],
     ];
     for (const at of ON_POSTGRES ? [others.nowhere] : Object.values(others)) {
-      for (const args of points(changing, 4)) {
+      for (const args of changing) {
         const { code, stdout, stderr } = await turns([...args, "--yes"], {}, at);
         expect({ args, code: code === 0, stdout }).toEqual({ args, code: false, stdout: "" });
         expect(stderr).toMatch(nothing);
