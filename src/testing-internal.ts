@@ -19,6 +19,7 @@ export {
   matches,
   NO_COPY,
   PrivateCopy,
+  remade,
   Serialized,
   Tracer,
 } from "./codec";

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, START, StateGraph } from "@langchain/langgraph";
 import { type Checkpoint, MemorySaver, uuid6 } from "@langchain/langgraph-checkpoint";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { encode, endsOf } from "../../src/testing-internal";
@@ -11,6 +11,8 @@ import { tempFile } from "../support/temp";
 const config = { configurable: { thread_id: "t" } };
 const metadata = { source: "loop", step: 0, parents: {} } as const;
 let step = 0;
+/** A shorter list is stored as one text. */
+const LONG = "x".repeat(300);
 
 function checkpoint(values: Record<string, unknown>, versions: Record<string, number>): Checkpoint {
   return { v: 4, id: uuid6(step++), ts: "", channel_values: values, channel_versions: versions, versions_seen: {} };
@@ -56,6 +58,54 @@ describe("I3.2 what is stored is what counts, not what encoding it again would g
     };
     const saver = TurnSaver.fromPath(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
     expect(await channelsAfterCopy(saver)).toEqual(await channelsAfterCopy(new MemorySaver()));
+    saver.close();
+  });
+
+  test("I3.2 an element that reads differently each time is read as what was stored, also by the saver that stored it", async () => {
+    const file = tempFile();
+    const saver = TurnSaver.fromPath(file);
+    let reads = 0;
+    const odd = { get n() { return (reads += 1); }, text: LONG }; // prettier-ignore
+    const log: unknown[] = [{ a: LONG }];
+    await saver.put(config, checkpoint({ log }, { log: 1 }), metadata, { log: 1 });
+    await saver.put(config, checkpoint({ log: [...log, odd, { b: 2 }] }, { log: 2 }), metadata, { log: 2 });
+    const read = async (of: TurnSaver): Promise<unknown> => (await of.getTuple(config))?.checkpoint.channel_values["log"];
+    const other = TurnSaver.fromPath(file);
+    const stored = await read(other);
+    expect(stored).toEqual([{ a: LONG }, { n: expect.any(Number) as number, text: odd.text }, { b: 2 }]);
+    for (let time = 0; time < 3; time += 1) expect(await read(saver)).toEqual(stored);
+    await saver.put(config, checkpoint({ log: [...(stored as unknown[]), { c: 3 }] }, { log: 3 }), metadata, { log: 3 });
+    expect(await read(saver)).toEqual([...(stored as unknown[]), { c: 3 }]);
+    other.close();
+    saver.close();
+  });
+
+  test.each([
+    ["plain elements", (n: number) => ({ n, more: [LONG, { deep: new Date(n) }] })],
+    ["one that only its text can tell", (n: number) => (n === 3 ? new Command({ goto: "a" }) : { n, more: LONG })],
+  ])("I3.2 every read of a list has objects of its own, and so has each older checkpoint: %s", async (_, element) => {
+    const saver = TurnSaver.fromPath(":memory:");
+    const log: unknown[] = [];
+    const ids: string[] = [];
+    for (let n = 0; n < 6; n += 1) {
+      const next = checkpoint({ log: [...log, element(n)] }, { log: n + 1 });
+      log.push(element(n));
+      await saver.put(config, next, metadata, { log: n + 1 });
+      ids.push(next.id);
+    }
+    const read = async (id: string): Promise<unknown[]> =>
+      (await saver.getTuple({ configurable: { thread_id: "t", checkpoint_id: id } }))?.checkpoint.channel_values[
+        "log"
+      ] as unknown[];
+    for (let time = 0; time < 3; time += 1) {
+      for (const [length, id] of ids.entries()) {
+        const found = await read(id);
+        expect(found).toEqual(log.slice(0, length + 1));
+        // A caller may change what it was given.
+        for (const one of found as Record<string, unknown>[]) Object.assign(one, { n: "changed", more: undefined });
+        found.reverse();
+      }
+    }
     saver.close();
   });
 

@@ -1,7 +1,7 @@
 import { types } from "node:util";
-import { INSTANCE_CLASSES, MESSAGE } from "./instances";
+import { INSTANCE_CLASSES, type InstanceClass, MESSAGE, propertyOf } from "./instances";
 import { bytesOf, copyOf, isBare, isBareDate, isBareList, NO_COPY } from "./copy";
-import { elementType, mayHideContent, TYPED_ARRAYS } from "./kind";
+import { define, elementType, mayHideContent, TYPED_ARRAYS } from "./kind";
 
 /*
  * A save compares each value with a private copy of what was saved in its place (decision 6). The cost is reading memory, so a
@@ -16,6 +16,9 @@ const RECORDS: ReadonlySet<unknown> = new Set<unknown>([
 ]);
 const OWNING_SYMBOL: ReadonlySet<unknown> = new Set<unknown>(
   INSTANCE_CLASSES.filter(({ symbol }) => symbol !== undefined).map(({ prototype }) => prototype),
+);
+const CLASSES: ReadonlyMap<unknown, InstanceClass> = new Map<unknown, InstanceClass>(
+  INSTANCE_CLASSES.map((type) => [type.prototype, type]),
 );
 const symbolsOf = Object.getOwnPropertySymbols;
 /** Each takes one slot: the private copy itself. */
@@ -38,6 +41,10 @@ export class Shape {
   readonly mayHide: boolean;
   readonly hasArguments: boolean;
   readonly symbols: 0 | 1;
+  /** Whether {@link remade} gives what the text would. Arguments within arguments may share parts with the instance. */
+  readonly canBeRemade: boolean;
+  /** Keys that the prototype has, too: setting one may call a setter. */
+  readonly inherited: ReadonlySet<string> | undefined;
 
   /**
    * @param keys of a record
@@ -53,6 +60,10 @@ export class Shape {
     this.size = LEAVES.has(prototype) ? 1 : 0;
     this.mayHide = keys !== undefined && mayHideContent(keys);
     this.hasArguments = keys?.includes(ARGUMENTS) === true;
+    this.canBeRemade =
+      !(this.hasArguments && prototype === Object.prototype) && kids.every((kid) => typeof kid !== "object" || kid.canBeRemade);
+    const inherited = keys?.filter((key) => key in (prototype as object)) ?? [];
+    this.inherited = inherited.length === 0 ? undefined : new Set(inherited);
     for (const kid of kids) this.size += kid === undefined ? 1 : typeof kid === "string" ? 0 : kid.size;
   }
 }
@@ -115,10 +126,9 @@ export class Tracer {
     const kids: Kid[] = [];
     for (const key of keys) {
       const part = copy[key];
-      const isAlias =
-        owner !== undefined && typeof part === "object" && part !== null && Object.hasOwn(owner, key) && owner[key] === part;
+      const alias = owner === undefined || typeof part !== "object" || part === null ? undefined : aliasOf(key, part, owner);
       const isArguments = prototype !== Object.prototype && key === ARGUMENTS;
-      const kid = isAlias ? key : this.#part(part, isArguments ? copy : undefined, slots);
+      const kid = alias ?? this.#part(part, isArguments ? copy : undefined, slots);
       if (kid === false) return false;
       kids.push(kid);
     }
@@ -138,6 +148,13 @@ export class Tracer {
     shapes.unshift(shape);
     return shape;
   }
+}
+
+/** The property that an argument is the same object as. */
+function aliasOf(argument: string, part: object, owner: Owner): string | undefined {
+  const type = CLASSES.get(Object.getPrototypeOf(owner));
+  const property = type === undefined ? argument : propertyOf(argument, type);
+  return Object.hasOwn(owner, property) && owner[property] === part ? property : undefined;
 }
 
 function isEqual(left: readonly unknown[], right: readonly unknown[]): boolean {
@@ -272,6 +289,75 @@ function isArguments(value: Owner): boolean {
  */
 function hasMore({ hasArguments, isMarked }: Shape, value: Owner): boolean {
   return (!hasArguments && Object.hasOwn(value, ARGUMENTS)) || Object.hasOwn(value, MESSAGE) !== isMarked;
+}
+
+/**
+ * The value of a split copy, equal to what the codec reads from its text, and sharing only primitives with it. Takes a fifth of the time
+ * of reading the text.
+ *
+ * @param shape one that can be remade
+ * @param at where the copy's slots begin
+ */
+export function remade(shape: Shape, slots: readonly unknown[], at: number): unknown {
+  return shape === PRIMITIVE ? slots[at] : new Remaking(slots, at).object(shape);
+}
+
+class Remaking {
+  readonly #slots: readonly unknown[];
+  #next: number;
+
+  constructor(slots: readonly unknown[], at: number) {
+    this.#slots = slots;
+    this.#next = at;
+  }
+
+  object(shape: Shape): object {
+    const { prototype, keys, kids } = shape;
+    if (keys !== undefined) return prototype === Object.prototype ? this.#fill({}, shape) : this.#instance(shape);
+    if (prototype === Array.prototype) return kids.map((kid) => this.#part(kid));
+    if (prototype === Set.prototype) return new Set(kids.map((kid) => this.#part(kid)));
+    if (prototype === Map.prototype) return this.#map(kids);
+    return copyOf(this.#slots[this.#next++]) as object;
+  }
+
+  #part(kid: Kid): unknown {
+    return typeof kid === "object" ? this.object(kid) : this.#slots[this.#next++];
+  }
+
+  #map(kids: readonly Kid[]): object {
+    const map = new Map<unknown, unknown>();
+    for (let index = 0; index < kids.length; index += 2) {
+      const key = this.#part(kids[index]);
+      map.set(key, this.#part(kids[index + 1]));
+    }
+    return map;
+  }
+
+  #instance(shape: Shape): object {
+    const value = this.#fill(Object.create(shape.prototype as object) as Record<string | symbol, unknown>, shape);
+    if (shape.symbols > 0) value[MESSAGE] = true;
+    const args = shape.hasArguments ? shape.kids[(shape.keys as readonly string[]).indexOf(ARGUMENTS)] : undefined;
+    if (typeof args !== "object") return value;
+    const own = value[ARGUMENTS] as Record<string | symbol, unknown>;
+    for (let index = 0; index < args.kids.length; index += 1) {
+      const property = args.kids[index];
+      if (typeof property === "string") own[(args.keys as readonly string[])[index] as string] = value[property];
+    }
+    if (args.isMarked) own[MESSAGE] = true;
+    return value;
+  }
+
+  /** Arguments are among the first properties: those that are the instance's own parts have to wait for these. */
+  #fill(value: Record<string | symbol, unknown>, { keys = [], kids, inherited }: Shape): Record<string | symbol, unknown> {
+    for (let index = 0; index < kids.length; index += 1) {
+      const kid = kids[index];
+      const part = kid === undefined ? this.#slots[this.#next++] : typeof kid === "object" ? this.object(kid) : undefined;
+      const key = keys[index] as string;
+      if (inherited?.has(key) === true) define(value, key, part);
+      else value[key] = part;
+    }
+    return value;
+  }
 }
 
 const tracer = new Tracer();

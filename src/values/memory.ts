@@ -1,5 +1,5 @@
 import { createHash, type Hash } from "node:crypto";
-import { ADOPTING, copyOf, decode, matches, NO_COPY, PLAIN, PrivateCopy, type Shape, shapesOf } from "../codec";
+import { ADOPTING, copyOf, decode, EXACT, matches, NO_COPY, PLAIN, PrivateCopy, remade, type Shape, shapesOf } from "../codec";
 import type { PackedWhole, Remembered, Segment } from "../store/store";
 
 /** What is remembered of a channel. */
@@ -327,6 +327,11 @@ export class KnownList {
   readonly #slots: unknown[] = [];
   /** How many of the first elements have adopted the strings of the live ones in their slots. */
   #adopted = 0;
+  /** Of how many of the first elements shape and slots are known to agree with the text, and how many slots these have. */
+  #proven = 0;
+  #provenSlots = 0;
+  /** The texts of the other elements that have a shape: of a value that reads differently each time, text and copy may differ. */
+  #unproven: string[] = [];
   /** Digests of lengths that were found to agree with the store. */
   readonly #digests = new Map<number, string>();
   #hasAllDigests = false;
@@ -354,12 +359,60 @@ export class KnownList {
   }
 
   /**
-   * The first elements, made from their text. The next value to compare usually holds the same strings.
-   * @param json their text as a JSON list, if the caller has it: joining a long one takes as long as parsing it
+   * The first elements, new objects for each caller. They are made from their text, or the second time from what they are compared by,
+   * in half of the time at most: a long text has to be copied before it is parsed.
+   *
+   * @param json their text as a JSON list, if the caller has it
    */
-  valuesUpTo(length: number, json = `[${this.textUpTo(length)}]`): unknown[] {
+  valuesUpTo(length: number, json?: string): unknown[] {
+    if (json === undefined) {
+      this.#traceUpTo(length);
+      this.#prove();
+      const remadeValues = this.#remadeUpTo(length);
+      if (remadeValues !== undefined) return remadeValues;
+    }
+    // The next value to compare usually holds the same strings.
     this.#adopted = 0;
-    return decode(json) as unknown[];
+    return decode(json ?? `[${this.textUpTo(length)}]`) as unknown[];
+  }
+
+  /** Undefined if some can be made only from their text. */
+  #remadeUpTo(length: number): unknown[] | undefined {
+    for (let index = 0; index < length; index += 1) if (this.#shapes[index]?.canBeRemade !== true) return undefined;
+    const values: unknown[] = [];
+    let slot = 0;
+    for (let index = 0; index < length; index += 1) {
+      const shape = this.#shapes[index] as Shape;
+      values.push(remade(shape, this.#slots, slot));
+      slot += shape.size;
+    }
+    return values;
+  }
+
+  /** Compares the copies that came with elements with what their texts say, and replaces those that differ. */
+  #prove(): void {
+    if (this.#unproven.length === 0) return;
+    const values = decode(`[${this.#unproven.join(",")}]`) as unknown[];
+    for (const [index, value] of values.entries()) {
+      const shape = this.#shapes[this.#proven] ?? null;
+      const next = shape === null ? this.#provenSlots : matches(shape, this.#slots, this.#provenSlots, value, EXACT);
+      if (next < 0) {
+        this.#shapes.length = this.#proven;
+        this.#slots.length = this.#provenSlots;
+        this.#shapes = this.#shapes.concat(shapesOf(values.slice(index), this.#slots));
+        this.#adopted = Math.min(this.#adopted, this.#proven);
+        break;
+      }
+      this.#proven += 1;
+      this.#provenSlots = next;
+    }
+    this.#allProven();
+  }
+
+  #allProven(): void {
+    this.#unproven = [];
+    this.#proven = this.#shapes.length;
+    this.#provenSlots = this.#slots.length;
   }
 
   /** How many elements a value still begins with, up to a limit. */
@@ -408,13 +461,14 @@ export class KnownList {
     this.#ends?.push(this.#text.length);
     this.length += 1;
     this.#hasAllDigests = false;
-    this.trace(this.length - 1, [element]);
+    this.trace(this.length - 1, [text], [element]);
   }
 
   /** Adds what elements from an index on are compared by, if all elements before have it already. */
-  trace(from: number, elements: readonly Element[]): void {
+  trace(from: number, texts: readonly string[], elements: readonly Element[]): void {
     if (this.#shapes.length !== from) return;
-    for (const { copy } of elements) {
+    for (const [index, { copy }] of elements.entries()) {
+      this.#unproven.push(texts[index] as string);
       const { shape = null, slots = [] } = copy?.trace ?? {};
       this.#shapes.push(shape);
       if (shape !== null) for (const slot of slots) this.#slots.push(slot);
@@ -423,10 +477,12 @@ export class KnownList {
   }
 
   #traceUpTo(limit: number): void {
+    if (this.#shapes.length >= limit) return;
+    this.#prove();
     const known = this.#shapes.length;
-    if (known >= limit) return;
     const text = known === 0 ? this.textUpTo(limit) : this.#text.slice(this.#endAt(known - 1) + 1, this.#endAt(limit - 1));
     this.#shapes = this.#shapes.concat(shapesOf(decode(`[${text}]`) as unknown[], this.#slots));
+    this.#allProven();
   }
 
   #endAt(index: number): number {

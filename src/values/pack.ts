@@ -370,7 +370,7 @@ export function rememberSaved(
   }
   const grown = known?.grow(keep, texts, fresh) === true;
   const list = grown && known !== undefined ? known : new KnownList(segments, joined(saved), length);
-  if (!grown && keep === 0) list.trace(0, fresh);
+  if (!grown && keep === 0) list.trace(0, texts, fresh);
   list.confirm(length, saved.digest);
   if (list.length === length) list.digest = running;
   const objects = immutable ? grownObjects(saved, before?.objects) : undefined;
