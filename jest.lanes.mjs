@@ -109,27 +109,20 @@ export const POSTGRES_LONG_SUITES = [
 
 /** Suites that take a minute or more in one of the lanes, the slowest first. */
 export const SLOW = [
+  ...["cli/command-line", "docs/package", "cli/running-commands", "cli/moving-commands", "viewer/journeys", "docs/testing"],
+  ...["docs/examples", "cli/terminal", "transactions/transactions-crash", "cli/large-file", "viewer/open-page"],
+  ...["langgraph/delta-order", "differential/differential", "concurrency/stale-facts.property", "crash/recover-storm"],
+  ...["crash/crash-matrix", "postgres/postgres-machines", "postgres/postgres-storms", "retention/retention", "integrity/verify"],
   ...[
-    "cli/large-file",
-    "viewer/journeys",
-    "docs/package",
-    "transactions/transactions-crash",
-    "langgraph/delta-order",
-    "cli/command-line",
-    "differential/differential",
-  ],
-  ...["cli/terminal", "cli/running-commands", "cli/moving-commands", "concurrency/stale-facts.property", "crash/recover-storm"],
-  ...["crash/crash-matrix", "postgres/postgres-machines", "postgres/postgres-storms", "rewind/rewind", "retention/retention"],
-  ...[
+    "moving/moving",
+    "rewind/rewind",
     "integrity/corruption",
     "integrity/hostile",
-    "integrity/verify",
     "effects/effects-crash",
     "moving/move-crash",
-    "store/hostile-engine",
-    "store/threads",
   ],
-  ...["viewer/open-page", "viewer/hostile-content", "langgraph/repairs", "rewind/compensation-crash", "values/values.property"],
+  ...["store/hostile-engine", "store/threads", "viewer/hostile-content", "langgraph/repairs", "rewind/compensation-crash"],
+  "values/values.property",
 ];
 
 const folder = new URL("./__tests__/", import.meta.url);
