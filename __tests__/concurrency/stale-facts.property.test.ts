@@ -113,7 +113,7 @@ describe("nobody ever goes by what another has changed", () => {
         );
         await play(path, actors, program).finally(() => savers.forEach((saver) => saver.close()));
       }),
-      { numRuns: runs(8, 150) },
+      { numRuns: runs(5, 150) },
     );
   }, 600_000);
 
@@ -215,7 +215,7 @@ describe("nobody ever goes by what another has changed", () => {
             perform(db.inTransaction ? third : new TurnSaver(db, { logger: quiet, synchronous: "normal" }), one);
           await play(path, [...actors, stranger], program, db).finally(() => db.close());
         }),
-        { numRuns: runs(5, 100) },
+        { numRuns: runs(4, 100) },
       );
     },
     600_000,

@@ -309,7 +309,7 @@ laneTest(
         expect((await pruned.verify()).problems).toEqual([]);
         for (const saver of savers.splice(0)) saver.close();
       }),
-      { numRuns: runs(12, 150) },
+      { numRuns: runs(8, 150) },
     );
   },
 );
@@ -375,7 +375,7 @@ laneTest(
       ),
       // Of the runs, some may happen to meet no rewind, no unknown thread, no mistake, or nothing else.
       {
-        numRuns: runs(28, 203),
+        numRuns: runs(14, 203),
         examples: [
           [[{ do: "run", taskId: "a", asks: false }], { threadId: "t", keepLast: 1 }, "rewinding"],
           [[{ do: "run", taskId: "a", asks: false }], { threadId: "nobody", keepLast: 1 }, "at rest"],

@@ -526,7 +526,7 @@ test("S3.3 S4.1 property: an answer never reaches another question because the c
         await (saver.close() as unknown);
       },
     ),
-    { numRuns: runs(40, 400) },
+    { numRuns: runs(30, 400) },
   );
   expect(Math.min(seen.same, seen.refused)).toBeGreaterThan(3);
 });

@@ -84,7 +84,7 @@ describe("S7.6 nothing above the engine relies on how an engine answers", () => 
     const expected = await story(plain);
     plain.close();
     const before = { ...inflicted };
-    for (let seed = 1; seed <= runs(15, 200); seed += 1) {
+    for (let seed = 1; seed <= runs(10, 200); seed += 1) {
       setStoreWrapper(hostile(seed, seed % 2 === 0));
       const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
       setStoreWrapper(undefined);
