@@ -332,6 +332,8 @@ export class KnownList {
   #provenSlots = 0;
   /** The texts of the other elements that have a shape: of a value that reads differently each time, text and copy may differ. */
   #unproven: string[] = [];
+  /** The text of some first elements as a JSON list, as the store gave it: joining a long text with brackets takes longer than parsing it. */
+  #stored: { readonly json: string; readonly length: number } | undefined;
   /** Digests of lengths that were found to agree with the store. */
   readonly #digests = new Map<number, string>();
   #hasAllDigests = false;
@@ -360,7 +362,7 @@ export class KnownList {
 
   /**
    * The first elements, new objects for each caller. They are made from their text, or the second time from what they are compared by,
-   * in half of the time at most: a long text has to be copied before it is parsed.
+   * which takes half of the time at most.
    *
    * @param json their text as a JSON list, if the caller has it
    */
@@ -370,10 +372,14 @@ export class KnownList {
       this.#prove();
       const remadeValues = this.#remadeUpTo(length);
       if (remadeValues !== undefined) return remadeValues;
-    }
+    } else this.#stored = { json, length };
     // The next value to compare usually holds the same strings.
     this.#adopted = 0;
-    return decode(json ?? `[${this.textUpTo(length)}]`) as unknown[];
+    return decode(json ?? this.#jsonUpTo(length)) as unknown[];
+  }
+
+  #jsonUpTo(length: number): string {
+    return this.#stored?.length === length ? this.#stored.json : `[${this.textUpTo(length)}]`;
   }
 
   /** Undefined if some can be made only from their text. */
@@ -480,8 +486,9 @@ export class KnownList {
     if (this.#shapes.length >= limit) return;
     this.#prove();
     const known = this.#shapes.length;
-    const text = known === 0 ? this.textUpTo(limit) : this.#text.slice(this.#endAt(known - 1) + 1, this.#endAt(limit - 1));
-    this.#shapes = this.#shapes.concat(shapesOf(decode(`[${text}]`) as unknown[], this.#slots));
+    const json =
+      known === 0 ? this.#jsonUpTo(limit) : `[${this.#text.slice(this.#endAt(known - 1) + 1, this.#endAt(limit - 1))}]`;
+    this.#shapes = this.#shapes.concat(shapesOf(decode(json) as unknown[], this.#slots));
     this.#allProven();
   }
 
