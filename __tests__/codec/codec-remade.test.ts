@@ -52,6 +52,7 @@ const isSameAsRead = (text: string): boolean => {
 
 const withoutArguments = new HumanMessage("x");
 Reflect.deleteProperty(withoutArguments, "lc_kwargs");
+const withOwnBlocks = decode('{"~":"ToolMessage","v":{"tool_call_id":"c","content":"c","contentBlocks":[]}}');
 const marked = new HumanMessage("x");
 (marked.lc_kwargs as Record<symbol, unknown>)[MESSAGE] = true;
 
@@ -64,6 +65,7 @@ describe("S6.1 Values: what a warm memory makes from its copies is what the text
       "a message with content blocks, which became its content",
       new AIMessage({ contentBlocks: [{ type: "text", text: "x" }] } as never),
     ],
+    ["a message with content blocks of its own, which its arguments share", withOwnBlocks],
     ["a message whose arguments bear the symbol of messages", marked],
     ["a message without arguments", withoutArguments],
     ["a message with a property that its class has a getter for", Object.defineProperty(new HumanMessage("x"), "text", { value: "own", enumerable: true })], // prettier-ignore

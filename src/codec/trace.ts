@@ -152,9 +152,11 @@ export class Tracer {
 
 /** The property that an argument is the same object as. */
 function aliasOf(argument: string, part: object, owner: Owner): string | undefined {
+  const isPart = (property: string): boolean => Object.hasOwn(owner, property) && owner[property] === part;
+  if (isPart(argument)) return argument;
   const type = CLASSES.get(Object.getPrototypeOf(owner));
-  const property = type === undefined ? argument : propertyOf(argument, type);
-  return Object.hasOwn(owner, property) && owner[property] === part ? property : undefined;
+  const renamed = type === undefined ? argument : propertyOf(argument, type);
+  return isPart(renamed) ? renamed : undefined;
 }
 
 function isEqual(left: readonly unknown[], right: readonly unknown[]): boolean {
@@ -183,7 +185,7 @@ function isSameLeaf(copy: object, value: object): boolean {
  */
 export const PLAIN = 0;
 export const ADOPTING = 1;
-/** Also checks for symbol keys. */
+/** Also checks for symbol keys, and for arguments that are parts of the instance though the copy has them apart. */
 export const EXACT = 2;
 type How = typeof PLAIN | typeof ADOPTING | typeof EXACT;
 
@@ -234,6 +236,7 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
       if (owner === undefined || owner[kid] !== part) return -1;
     } else {
       if (typeof part !== "object" || part === null) return -1;
+      if (how === EXACT && owner !== undefined && aliasOf(key, part, owner) !== undefined) return -1;
       next = isLike(kid, slots, next, part as Owner, key === ARGUMENTS ? value : undefined, how);
       if (next < 0) return -1;
     }
