@@ -147,6 +147,25 @@ test("S9.5 PostgreSQL: a name that somebody else has taken is named, and nothing
   expect(await columnsOf(schema, "langgraph_threads")).toEqual([]);
 });
 
+test.each(["TRUNCATE", "DROP TABLE"])(
+  "S9.5 PostgreSQL: %s of the record of migrations is named as what it is, and the statements that it names repair it",
+  async (damage) => {
+    const schema = newSchema();
+    await client.query(migrationSql(schema));
+    await client.query(`${damage} "${schema}".langgraph_migrations`);
+    const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
+    const refused = await saver.setup().catch((error: unknown) => error as Error);
+    expect(refused).toMatchObject({ code: "SCHEMA_CONFLICT", data: { table: "langgraph_migrations" } });
+    expect(String(refused)).toMatch(/has the tables of this package.*migrationSql\(/);
+    const statements = migrationSql(schema).split(";\n").filter((sql) => /^\s*(CREATE TABLE IF NOT EXISTS|INSERT INTO) [^ ]*langgraph_migrations/.test(sql)); // prettier-ignore
+    expect(statements).toHaveLength(2);
+    for (const sql of statements) await client.query(sql);
+    await saver.setup();
+    expect(await saver.verify()).toMatchObject({ ok: true, databaseOk: true });
+    await saver.close();
+  },
+);
+
 test("S9.5 PostgreSQL: a migration that fails leaves the schema as it was; the next one applies what is missing", async () => {
   const schema = newSchema();
   const pool = new Pool({ connectionString: url });

@@ -110,6 +110,18 @@ describe("S9.1 verify checks the schema", () => {
     saver.close();
   });
 
+  test("S9.1 the table of the marks of transactions is missed", async () => {
+    const server = await startServer();
+    const saver = PostgresTurnSaver.fromConnString(server.url, { logger: quiet });
+    await chain(saver).invoke({ log: ["in"] }, thread);
+    await onServer(server.adminUrl, "DROP TABLE turns.langgraph_commits");
+    const report = await saver.verify();
+    expect(report).toMatchObject({ ok: false, databaseOk: false });
+    expect(report.problems).toHaveLength(1);
+    await saver.close();
+    await server.stop();
+  }, 300_000);
+
   test("S9.1 an index that lacks rows is told", async () => {
     const server = await startServer();
     const saver = PostgresTurnSaver.fromConnString(server.url, { logger: quiet });

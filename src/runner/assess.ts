@@ -204,7 +204,7 @@ export const nothingToResume = (threadId: string): TurnsError =>
   new TurnsError("NOTHING_TO_RESUME", {
     problem: `Thread ${describe(threadId)} can't be resumed: it has no checkpoint.`,
     remedy:
-      "Either its run stopped before the input was saved, or the id is wrong. Pass `input` to begin, or invoke the graph with it.",
+      "Either its run stopped before the input was saved, or the id is wrong. Pass `input` to begin, or invoke the graph with it. If it had run before, call saver.verify() first: rows of it may be gone.",
     data: { threadId },
   });
 

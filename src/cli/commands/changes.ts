@@ -537,6 +537,7 @@ const PRUNE = command<PruneOptions>({
     return planned(options, {
       plan: { ...failuresAsText(counted), waiting },
       refused,
+      isIdle: removesNothing(counted),
       planText: () => `${prunedText(counted)} would be removed. That can't be taken back.${lost}${notPruned(counted)}`,
       act: async () => {
         const report = await interruptible((signal) => saver.prune({ ...request, signal }));
@@ -554,6 +555,11 @@ const PRUNE = command<PruneOptions>({
     });
   },
 });
+
+/** And leaves nothing that somebody has to look at. */
+function removesNothing({ checkpoints, writes, turns, chunks, deletedThreads, inDoubt, failed }: PruneReport): boolean {
+  return checkpoints + writes + turns + chunks + deletedThreads.length + inDoubt.length + failed.length === 0;
+}
 
 const NOTHING_PRUNED: PruneReport = {
   ...{ checkpoints: 0, writes: 0, turns: 0, chunks: 0, threads: 0, deletedThreads: [], inDoubt: [], failed: [] },
@@ -644,6 +650,7 @@ const VACUUM = command<ChangeOptions & { full?: boolean }>({
     return planned(options, {
       plan,
       planText,
+      isIdle: !isServer && !full && freePages === 0,
       act: async () => {
         const { vacuum } = await import("../../maintenance");
         const report = await vacuum(saver, { full });

@@ -166,7 +166,8 @@ async function checkedVersion(connection: Connection, place: Place, migrations: 
     .map(([, name]) => name as string);
   const taken = new Set((await ask(connection, { text: TAKEN, values: [place.schema, `{${names.join(",")}}`] })).flat());
   const first = names.find((name) => taken.has(name));
-  if (first !== undefined) throw conflict(place, first);
+  if (first !== undefined)
+    throw applied === 0 && names.every((name) => taken.has(name)) ? unrecorded(place) : conflict(place, first);
   return applied;
 }
 
@@ -197,6 +198,14 @@ function conflict({ database, schema }: Place, table: string): TurnsError {
     problem: `Schema ${quoted(schema)} of database ${database} has a table, index or sequence named ${table} that this package didn't create.`,
     remedy: "Give another schema with the option `schema`, or rename it. Nothing was changed.",
     data: { database, schema, table },
+  });
+}
+
+function unrecorded({ database, schema }: Place): TurnsError {
+  return new TurnsError("SCHEMA_CONFLICT", {
+    problem: `Schema ${quoted(schema)} of database ${database} has the tables of this package, but langgraph_migrations, which says so, is missing or empty.`,
+    remedy: `Bring that table back from a backup, or run its CREATE TABLE and INSERT from the text of migrationSql(${JSON.stringify(schema)}). Nothing was changed.`,
+    data: { database, schema, table: "langgraph_migrations" },
   });
 }
 

@@ -44,9 +44,18 @@ export function schemaPhases(schema: string): (session: Session, only: Owner | u
   return function* (_, only) {
     if (only !== undefined) return [];
     const indexes = allIndexes();
-    return [catalog(schema, indexes), appliedMigrations(postgresMigrations), wrappedKeys(), ...indexes.map(counted)];
+    return [catalog(schema, [...indexes, MARKS]), appliedMigrations(postgresMigrations), wrappedKeys(), ...indexes.map(counted)];
   };
 }
+
+/** Of the marks of transactions, which aren't rows of a store. */
+const MARKS: Index = {
+  table: "langgraph_commits",
+  name: "langgraph_commits_pkey",
+  unique: true,
+  columns: "number",
+  where: "true",
+};
 
 /** Those of the migrations, and the primary keys. */
 function allIndexes(): Index[] {
