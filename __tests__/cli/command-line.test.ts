@@ -997,6 +997,8 @@ describe("what changes something", () => {
       expect(JSON.parse(stdout)).toMatchObject({ done: false, report: null });
     }
     expect(await parsed(on1("delete", "finished", "--dry-run"))).toMatchObject({ code: 0, done: false });
+    const idle = await on1("prune", "--keep-tasks", "50", "--table");
+    expect(idle).toMatchObject({ code: 0, stdout: expect.stringContaining("Nothing to do.") });
     expect((await parsed(on1("log", "finished"))).attempts.length).toBe(6);
   });
 

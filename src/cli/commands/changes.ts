@@ -650,7 +650,6 @@ const VACUUM = command<ChangeOptions & { full?: boolean }>({
     return planned(options, {
       plan,
       planText,
-      isIdle: !isServer && !full && freePages === 0,
       act: async () => {
         const { vacuum } = await import("../../maintenance");
         const report = await vacuum(saver, { full });
