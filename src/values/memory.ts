@@ -465,6 +465,8 @@ export class KnownList {
   #append(text: string, element: Element): void {
     this.#text = this.length === 0 ? text : `${this.#text},${text}`;
     this.#ends?.push(this.#text.length);
+    // A save that appends has compared the list before, so this isn't needed any more. It would keep a second copy of a long text.
+    this.#stored = undefined;
     this.length += 1;
     this.#hasAllDigests = false;
     this.trace(this.length - 1, [text], [element]);
