@@ -66,3 +66,7 @@ function problemsOf(page: string): string[] {
 test.each(pages)("S8.8 every link in %s works on the npm page", (page) => {
   expect(problemsOf(page)).toEqual([]);
 });
+
+test("README: it has at most 180 lines", () => {
+  expect(readFileSync(join(ROOT, "README.md"), "utf8").split("\n").length).toBeLessThanOrEqual(181);
+});
