@@ -56,7 +56,7 @@ async function role(name: string, ...statements: string[]): Promise<string> {
 }
 
 /** A server that isn't PostgreSQL. */
-async function stranger(answer: string | undefined): Promise<string> {
+async function stranger(answer: string | Buffer | undefined): Promise<string> {
   const one = createServer((socket) => {
     socket.on("error", () => undefined);
     if (answer !== undefined) socket.end(answer);
@@ -146,6 +146,18 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
     () => `mysql://u:${SECRET}@localhost/d`,
     "INVALID_OPTION",
     /connection string.*postgresql:\/\//,
+  ],
+  [
+    "a server that admits nobody without encryption",
+    () => stranger(message("E", 'SFATAL\0VFATAL\0C28000\0Mno pg_hba.conf entry for host "h", no encryption\0\0')),
+    "STORE_UNAVAILABLE",
+    /refuses the login \(28000: .*sslmode/,
+  ],
+  [
+    "a server whose configuration is wrong",
+    () => stranger(message("E", "SFATAL\0VFATAL\0CF0000\0Ma root certificate is missing\0\0")),
+    "STORE_UNAVAILABLE",
+    /refuses the connection \(F0000: a root certificate is missing\)/,
   ],
   ["a server that isn't PostgreSQL", () => stranger("HTTP/1.1 400 Bad Request\r\n\r\n"), "STORE_UNAVAILABLE", /can't be reached/],
 ])("S9.3 PostgreSQL: %s", async (_, at, code, message) => {

@@ -221,10 +221,15 @@ describe("S2.5 runner: unfinished work", () => {
     const { saver } = setup();
     const runner = new GraphRunner(askingGraph(saver));
     await runner.invoke({ log: [] }, { threadId: "t" });
+    const [{ id } = {}] = (await runner.status("t")).waiting;
+    expect(id).toMatch(/^[0-9a-f]{32}$/);
     for (const onUnfinished of ["refuse", "finish"] as const) {
-      await expect(runner.invoke({ log: ["x"] }, { threadId: "t", onUnfinished })).rejects.toThrow(
-        /waits for an answer at "ask"/,
-      );
+      await expect(runner.invoke({ log: ["x"] }, { threadId: "t", onUnfinished })).rejects.toMatchObject({
+        code: "UNFINISHED_WORK",
+        message: expect.stringMatching(
+          new RegExp(`waits for an answer at "ask".* new Command\\(\\{ resume: \\{ "${id}": answer \\} \\}\\) \\}\\)\\.`),
+        ),
+      });
     }
     expect(await runner.resume({ threadId: "t", command: new Command({ resume: "yes" }) })).toEqual({ log: ["yes"] });
     await runner.invoke({ log: [] }, { threadId: "u" });
@@ -277,7 +282,7 @@ describe("S2.5 runner: unfinished work", () => {
     expect(repeats()).toEqual([]);
     await new GraphRunner(fragileGraph(saver, { now: false }), { drift }).resume({ threadId: "t" });
     expect(repeats()).toEqual([
-      'Re-running node "b" of thread "t": the process stopped while it was running. Anything it did outside effect() may happen twice. ' +
+      'Re-running node "b" of thread "t": its last attempt stopped before the result was saved. Anything it did outside effect() may happen twice. ' +
         "To silence this: new GraphRunner(graph, { nodes: { b: { idempotent: true } } })",
     ]);
     saver.close();

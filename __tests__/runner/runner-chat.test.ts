@@ -135,9 +135,9 @@ describe("S8.3 S2.9 what runs again after a crash gives one warning, where it co
 
   test("S8.3 S2.9 once for a node, with the count of its tasks; none for the graph around a node, none for a node that had not begun", async () => {
     expect(await crashed({})).toEqual([
-      'Re-running 3 tasks of node "w" of thread "u": the process stopped while they were running. ' +
+      'Re-running 3 tasks of node "w" of thread "u": their last attempts stopped before the result was saved. ' +
         "Anything they did outside effect() may happen twice. To silence this: new GraphRunner(graph, { nodes: { w: { idempotent: true } } })",
-      'Re-running node "sub|x" of thread "u": the process stopped while it was running. ' +
+      'Re-running node "sub|x" of thread "u": its last attempt stopped before the result was saved. ' +
         'Anything it did outside effect() may happen twice. To silence this: new GraphRunner(graph, { nodes: { "sub|x": { idempotent: true } } })',
     ]);
   });

@@ -12,6 +12,7 @@ import { withoutState } from "../turns/node-task";
 import type { Assessment } from "./assess";
 import { isAtBreakpoint } from "./breakpoints";
 import { answerTo, isAnswer, isAnswered, isAskedAgain, type Question, questionIds } from "./last-run";
+import { answersTo } from "./thread-status";
 
 /** What LangGraph is called with to continue a thread. */
 interface Resumption {
@@ -301,12 +302,9 @@ function unknownInterrupt(threadId: string, found: Assessment, unknown: readonly
   const more = answers > open.length ? ` These are ${answers} answers, and ${open.length} waiting.` : "";
   return new TurnsError("UNKNOWN_INTERRUPT", {
     problem: `Thread ${describe(threadId)} has no open question ${unknown.map((id) => JSON.stringify(id)).join(", ")}.${more}`,
-    remedy: `Waiting: ${open.map(told).join(", ")}. Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: { ${answersTo(open)} } }) }). Nothing was changed.`,
+    remedy: `Waiting: ${open.map(told).join(", ")}. Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: ${answersTo(open)} }) }). Nothing was changed.`,
     data,
   });
 }
 
 const told = ({ node, id }: Question): string => `${JSON.stringify(node)} (interrupt ${id ?? "without id"})`;
-
-const answersTo = (questions: readonly Question[]): string =>
-  questions.map(({ id }) => `${JSON.stringify(id)}: answer`).join(", ");

@@ -13,6 +13,7 @@ import type { LastRun } from "../store/store";
 import { NULL_TASK_ID } from "../system";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
+import { answersTo } from "./thread-status";
 
 /**
  * The run that a thread's newest checkpoint belongs to. Besides input, an update or a fork starts a run if it makes nodes due
@@ -237,7 +238,11 @@ function isDropped(id: unknown, state: StateTask["state"]): boolean {
 
 const idsOf = (interrupts: Interrupts): unknown[] => interrupts.flat().map(({ id }) => id);
 
-export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, isAtBreakpoint = false): TurnsError {
+export function unfinishedWork(
+  threadId: string,
+  { nodes, waits, questions = [] }: Unfinished,
+  isAtBreakpoint = false,
+): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
   const thread = JSON.stringify(threadId);
   const drop = `await runner.invoke(input, { threadId: ${thread}, onUnfinished: "abandon" }).`;
@@ -246,7 +251,7 @@ export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, i
   const [problem, remedy] = waits
     ? [
         why(`Thread ${describe(threadId)} waits for an answer`, "the question"),
-        `Answer: ${resume}, command: new Command({ resume: answer }) }). Or drop the question: ${drop}`,
+        `Answer: ${resume}, command: new Command({ resume: ${answersTo(questions)} }) }). Or drop the question: ${drop}`,
       ]
     : isAtBreakpoint
       ? [
@@ -267,13 +272,13 @@ export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished, i
 }
 
 /** For a Command that updates or steers a thread and answers nothing, while a question waits. */
-export function commandBesideQuestion(threadId: string, { nodes }: Unfinished): TurnsError {
+export function commandBesideQuestion(threadId: string, { nodes, questions = [] }: Unfinished): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
   const thread = JSON.stringify(threadId);
   return new TurnsError("UNFINISHED_WORK", {
     problem: `Thread ${describe(threadId)} waits for an answer${at}, so a Command without one is refused: it would run the node again, which asks once more.`,
     remedy:
-      `Answer with the same Command: await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer, update, goto }) }). ` +
+      `Answer with the same Command: await runner.resume({ threadId: ${thread}, command: new Command({ resume: ${answersTo(questions)}, update, goto }) }). ` +
       `Or apply it and let the question wait: await runner.invoke(command, { threadId: ${thread}, onUnfinished: "abandon" }).`,
     data: { threadId, nodes, waits: true },
   });

@@ -7,7 +7,7 @@ import type { Turn } from "../turns/turn";
 import type { NodeOptions } from "./options";
 
 /**
- * Warns once per node about nodes that run again because the process stopped while they were running: anything they did outside
+ * Warns once per node about nodes that run again although they may have run before, because their end wasn't saved: anything they did outside
  * effects may happen twice. There's no warning for a node that is itself a graph, because it does nothing outside its own nodes,
  * or for a node declared idempotent.
  */
@@ -30,7 +30,7 @@ export async function warnOfRepeats(
     internalsOf(saver).logger.warn(
       { threadId, node, path, nodeTaskIds: turns.map(({ nodeTaskId }) => nodeTaskId), attempt, since },
       `Re-running ${several ? `${turns.length} tasks of ` : ""}node ${JSON.stringify(path)} of thread ${JSON.stringify(threadId)}: ` +
-        `the process stopped while ${several ? "they were" : "it was"} running. Anything ${several ? "they" : "it"} did outside effect() may happen twice. ` +
+        `${several ? "their last attempts" : "its last attempt"} stopped before the result was saved. Anything ${several ? "they" : "it"} did outside effect() may happen twice. ` +
         `To silence this: new GraphRunner(graph, { nodes: { ${key}: { idempotent: true } } })`,
     );
   }

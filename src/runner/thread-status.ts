@@ -169,7 +169,7 @@ function wayOn({ threadId, onResume, waiting, reason, drift, inFlight }: ThreadS
   const resume = `await runner.resume({ threadId: ${thread}`;
   const isDrift = reason?.code === "GRAPH_CHANGED";
   if (onResume === "continue")
-    return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answers(waiting)} })`} })`;
+    return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answersTo(waiting)} })`} })`;
   if (onResume === "restart") {
     const why = isDrift ? list(drift?.changes ?? []) : "the thread can't be read";
     return `Resume starts the run again${didEffects ? ", and its effects happen again" : ""}: ${resume} }), because ${why}`;
@@ -191,10 +191,10 @@ function wayOn({ threadId, onResume, waiting, reason, drift, inFlight }: ThreadS
   }
 }
 
-/** The answers as they appear in the call. */
-function answers(waiting: ThreadStatus["waiting"]): string {
-  const ids = waiting.flatMap(({ id }) => id ?? []);
-  if (ids.length < waiting.length) return "answer";
+/** For messages: answers to these questions as they appear in the call, by the ids of the questions where all have one. */
+export function answersTo(questions: readonly { id: string | undefined }[]): string {
+  const ids = questions.flatMap(({ id }) => id ?? []);
+  if (ids.length === 0 || ids.length < questions.length) return "answer";
   const more = ids.length > ANSWERS_MAX ? ", …" : "";
   return `{ ${ids
     .slice(0, ANSWERS_MAX)

@@ -89,11 +89,13 @@ export function runOver(threadId: string): TurnsError {
   });
 }
 
-/** @param holder the run that has the thread now */
+/**
+ * @param holder the run that has the thread now. It may be older than the one that lost it: a database that was restored has such a run.
+ */
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
   const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
   return new TurnsError("LEASE_LOST", {
-    problem: `A run of thread ${describe(threadId)} lost the thread to ${by ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt.toISOString()}` : "another run, which has finished since, or the database has no record of the run"}.`,
+    problem: `A run of thread ${describe(threadId)} isn't recorded any more: ${by ? `process ${by.pid} on ${by.host} has the thread since ${by.startedAt.toISOString()}` : "another run took the thread and has finished since, or the database lost the record"}.`,
     remedy:
       "Nothing was saved. This run gave no sign of life for too long (its process was stopped, or its machine slept), and counted as dead. Or the database lost commits of it, as when a standby without them takes over. Let it end; if no other run continues the thread, resume it.",
     data: { threadId, takenBy: by },

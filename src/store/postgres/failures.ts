@@ -160,7 +160,12 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "aborted a transaction that took too long",
     "Nothing was saved. Find out what holds up the process or the network; a save has more time with a longer busyTimeoutMs.",
   ],
-  ["28", "STORE_UNAVAILABLE", "refuses the login", "Nothing was saved. Check user, password and pg_hba.conf."],
+  [
+    "28",
+    "STORE_UNAVAILABLE",
+    "refuses the login",
+    "Nothing was saved. Check user, password and pg_hba.conf. If that asks for encryption, set sslmode in the connection string, or the option `ssl` of the pool.",
+  ],
   [
     "encryption",
     "STORE_UNAVAILABLE",
@@ -220,6 +225,8 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
   ],
 ];
 const OTHER = ["", "STORE_FAILED", "reported an error", `${NOTHING} The server's log says more.`] as const;
+/** With such an error the server ends the connection, often before it has admitted anybody. */
+const FATAL = ["", "STORE_UNAVAILABLE", "refuses the connection", "Nothing was saved. The server's log says more."] as const;
 
 /** Translates an error of the server or the connection into our error family. Everything else is returned unchanged. */
 export function translated(error: unknown, database: string): unknown {
@@ -229,7 +236,8 @@ export function translated(error: unknown, database: string): unknown {
   const kind = sqlstate === "" ? kindOfLoss(error) : sqlstate;
   if (kind === undefined) return error;
   const [, code, problem, remedy] =
-    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ?? OTHER;
+    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ??
+    ((error as { severity?: string }).severity === "FATAL" ? FATAL : OTHER);
   const { message, cause } = error as Error;
   return new TurnsError(code, {
     problem: `Database ${database} ${problem} (${sqlstate === "" ? message : `${sqlstate}: ${message}`}).`,
