@@ -127,8 +127,7 @@ export class Tracer {
     for (const key of keys) {
       const part = copy[key];
       const alias = owner === undefined || typeof part !== "object" || part === null ? undefined : aliasOf(key, part, owner);
-      const isArguments = prototype !== Object.prototype && key === ARGUMENTS;
-      const kid = alias ?? this.#part(part, isArguments ? copy : undefined, slots);
+      const kid = alias ?? this.#part(part, key === ARGUMENTS && isInstance(copy) ? copy : undefined, slots);
       if (kid === false) return false;
       kids.push(kid);
     }
@@ -148,6 +147,11 @@ export class Tracer {
     shapes.unshift(shape);
     return shape;
   }
+}
+
+/** Whether the arguments of this may be its own parts. Arguments within arguments are apart from those around them. */
+function isInstance(owner: Owner): boolean {
+  return Object.getPrototypeOf(owner) !== Object.prototype;
 }
 
 /** The property that an argument is the same object as. */
@@ -236,7 +240,7 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
       if (owner === undefined || owner[kid] !== part) return -1;
     } else {
       if (typeof part !== "object" || part === null) return -1;
-      if (how === EXACT && owner !== undefined && aliasOf(key, part, owner) !== undefined) return -1;
+      if (how === EXACT && owner !== undefined && isInstance(owner) && aliasOf(key, part, owner) !== undefined) return -1;
       next = isLike(kid, slots, next, part as Owner, key === ARGUMENTS ? value : undefined, how);
       if (next < 0) return -1;
     }
