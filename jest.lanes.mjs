@@ -42,7 +42,7 @@ export const LONG_ONLY = [
   ...["viewer/journeys", "viewer/hostile-content", "viewer/open-page"],
   ...["effects/effects-tries", "langgraph/parallel-visits", "runner/fingerprint-builds", "turns/run-marks", "viewer/page-size"],
   ...["integrity/replaced.property", "integrity/salvage-moved", "retention/large-copies", "store/driver", "cli/shell-words"],
-  ...["codec/codec.property", "codec/codec-traces", "values/values.property", "encryption/sealing", "integrity/bad-input"],
+  ...["codec/codec.property", "values/values.property", "encryption/sealing", "integrity/bad-input"],
   ...["crash/faults", "differential/differential", "transactions/database-failures"],
   ...["effects/effects-cache", "effects/effects-edits", "effects/effects-identity"],
   ...["langgraph/delta-channel", "langgraph/delta-updates", "langgraph/other-savers"],
