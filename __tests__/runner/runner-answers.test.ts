@@ -131,13 +131,15 @@ test.each([
     await runner.invoke({}, { threadId });
     const refused = runner.invoke(command, { threadId });
     await expect(refused).rejects.toMatchObject({ code: "UNFINISHED_WORK", data: { waits: true } });
-    await expect(refused).rejects.toThrow(/resume: answer, update, goto .* onUnfinished: "abandon"/);
+    await expect(refused).rejects.toThrow(/resume: \{ "[0-9a-f]{32}": answer \}, update, goto .* onUnfinished: "abandon"/);
   }
   expect(await runner.invoke(command, { threadId: "beside", onUnfinished: "abandon" })).toMatchObject({ log: applied });
   expect((await runner.status("beside")).waiting.map(({ value }) => value)).toEqual(["q?"]);
   const answered = await runner.resume({ threadId: "beside", command: new Command({ resume: "yes" }) });
   expect(answered.log).toEqual(log);
-  const both = new Command({ ...(orders as { update: { log: string[] } }), resume: "yes" });
+  const [{ id = "" } = {}] = (await runner.status("with")).waiting;
+  await expect(runner.invoke(command, { threadId: "with" })).rejects.toThrow(`resume: { "${id}": answer }`);
+  const both = new Command({ ...(orders as { update: { log: string[] } }), resume: { [id]: "yes" } });
   expect((await runner.resume({ threadId: "with", command: both })).log.toSorted()).toEqual(log.toSorted());
   await (saver.close() as unknown);
 });
