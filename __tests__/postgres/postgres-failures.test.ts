@@ -157,7 +157,7 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
     "a server whose configuration is wrong",
     () => stranger(message("E", "SFATAL\0VFATAL\0CF0000\0Ma root certificate is missing\0\0")),
     "STORE_UNAVAILABLE",
-    /refuses the connection \(F0000: a root certificate is missing\)/,
+    /closed the connection \(F0000: a root certificate is missing\)/,
   ],
   ["a server that isn't PostgreSQL", () => stranger("HTTP/1.1 400 Bad Request\r\n\r\n"), "STORE_UNAVAILABLE", /can't be reached/],
 ])("S9.3 PostgreSQL: %s", async (_, at, code, message) => {

@@ -1,3 +1,4 @@
+import { runInThisContext } from "node:vm";
 import fc from "fast-check";
 import { z } from "zod";
 import { Annotation, Command, END, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
@@ -141,6 +142,32 @@ test.each([
   await expect(runner.invoke(command, { threadId: "with" })).rejects.toThrow(`resume: { "${id}": answer }`);
   const both = new Command({ ...(orders as { update: { log: string[] } }), resume: { [id]: "yes" } });
   expect((await runner.resume({ threadId: "with", command: both })).log.toSorted()).toEqual(log.toSorted());
+  await (saver.close() as unknown);
+});
+
+test("S4.1 the calls that refusals show can be pasted, also with five questions at once", async () => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+  const saver = openSaver(":memory:");
+  const names = ["a", "b", "c", "d", "e"];
+  const building = new StateGraph(State) as any;
+  for (const name of names)
+    building.addNode(name, () => ({ log: [`${name}: ${interrupt<string, string>(name)}`] })).addEdge(START, name);
+  const runner = new GraphRunner(building.compile({ checkpointer: saver }));
+  const none = new Command({ resume: { ["0".repeat(32)]: "no" } });
+  for (const [threadId, refused] of [
+    ["new-input", () => runner.invoke({}, { threadId: "new-input" })],
+    ["update", () => runner.invoke(new Command({ update: { log: ["u"] } }), { threadId: "update" })],
+    ["unknown", () => runner.resume({ threadId: "unknown", command: none })],
+  ] as const) {
+    await runner.invoke({}, { threadId });
+    const { message } = await (refused() as Promise<never>).catch((error: Error) => error);
+    const [, call = ""] = /runner\.(resume\(\{.*?\}\) \}\))/.exec(message) ?? [];
+    const pasted = runInThisContext(`(runner, Command, answer, update, goto) => runner.${call}`);
+    const state = await pasted(runner, Command, "yes", undefined, undefined);
+    expect([threadId, state.log]).toEqual([threadId, names.map((name) => `${name}: yes`)]);
+  }
   await (saver.close() as unknown);
 });
 

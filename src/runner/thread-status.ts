@@ -169,7 +169,7 @@ function wayOn({ threadId, onResume, waiting, reason, drift, inFlight }: ThreadS
   const resume = `await runner.resume({ threadId: ${thread}`;
   const isDrift = reason?.code === "GRAPH_CHANGED";
   if (onResume === "continue")
-    return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answersTo(waiting)} })`} })`;
+    return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answersTo(waiting, ANSWERS_MAX)} })`} })`;
   if (onResume === "restart") {
     const why = isDrift ? list(drift?.changes ?? []) : "the thread can't be read";
     return `Resume starts the run again${didEffects ? ", and its effects happen again" : ""}: ${resume} }), because ${why}`;
@@ -191,13 +191,17 @@ function wayOn({ threadId, onResume, waiting, reason, drift, inFlight }: ThreadS
   }
 }
 
-/** For messages: answers to these questions as they appear in the call, by the ids of the questions where all have one. */
-export function answersTo(questions: readonly { id: string | undefined }[]): string {
+/**
+ * For messages: answers to these questions as they appear in the call, by the ids of the questions where all have one.
+ *
+ * @param most how many are listed; a call with fewer than all can't be pasted as it stands
+ */
+export function answersTo(questions: readonly { id: string | undefined }[], most = Infinity): string {
   const ids = questions.flatMap(({ id }) => id ?? []);
   if (ids.length === 0 || ids.length < questions.length) return "answer";
-  const more = ids.length > ANSWERS_MAX ? ", …" : "";
+  const more = ids.length > most ? ", …" : "";
   return `{ ${ids
-    .slice(0, ANSWERS_MAX)
+    .slice(0, most)
     .map((id) => `${quoted(id)}: answer`)
     .join(", ")}${more} }`;
 }

@@ -226,7 +226,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
 ];
 const OTHER = ["", "STORE_FAILED", "reported an error", `${NOTHING} The server's log says more.`] as const;
 /** With such an error the server ends the connection, often before it has admitted anybody. */
-const FATAL = ["", "STORE_UNAVAILABLE", "refuses the connection", "Nothing was saved. The server's log says more."] as const;
+const FATAL = ["", "STORE_UNAVAILABLE", "closed the connection", "Nothing was saved. The server's log says more."] as const;
 
 /** Translates an error of the server or the connection into our error family. Everything else is returned unchanged. */
 export function translated(error: unknown, database: string): unknown {
