@@ -16,8 +16,13 @@ export async function timedWithCpu(work: () => unknown): Promise<{ clock: number
 /** A sample is not taken again by whom it has cost this much already, once there are {@link FEWEST} of it. */
 const BUDGET_MS = 6_000;
 const FEWEST = 3;
-/** Samples in a row. A process uses one saver: only the first of a turn pays for the caches that the others have left. */
-const IN_A_ROW = 5;
+/**
+ * Samples in a row. A process uses one saver, so it doesn't find the processor's caches as another saver has left them. Behind another saver
+ * it takes some ten steps until a step is as fast as the steps before (decision 40).
+ */
+const IN_A_ROW = 20;
+/** So many steps of threads a saver makes at least before another one has its turn, for the same reason. */
+export const STEPS_IN_A_ROW = 50;
 
 /**
  * Lets all take turns, so that what disturbs the machine disturbs all of them; each round begins with another one.
@@ -32,8 +37,7 @@ export async function takeTurns<T>(
 ): Promise<void> {
   const spent = new Map<T, number>();
   for (let round = 0; round < rounds; round += IN_A_ROW) {
-    for (let place = 0; place < all.length; place += 1) {
-      const one = all[(place + round / IN_A_ROW) % all.length] as T;
+    for (const one of inTurn(all, round / IN_A_ROW)) {
       for (let sample = round; sample < Math.min(round + IN_A_ROW, rounds); sample += 1) {
         const before = spent.get(one) ?? 0;
         if (sample >= FEWEST && before > budgetMs) break;
@@ -41,4 +45,10 @@ export async function takeTurns<T>(
       }
     }
   }
+}
+
+/** The same items in the same order, but each round begins with another one. */
+export function inTurn<T>(all: readonly T[], round: number): T[] {
+  const first = round % all.length;
+  return [...all.slice(first), ...all.slice(0, first)];
 }

@@ -6,7 +6,7 @@ import { NaiveSaver, type Rung, RUNGS } from "../drive/naive-saver";
 import { Script } from "../drive/script";
 import { Thread } from "../drive/thread";
 import { conversation } from "../drive/workloads";
-import { takeTurns, timedWithCpu } from "../measure/clock";
+import { inTurn, takeTurns, timedWithCpu } from "../measure/clock";
 import { withFolder } from "../measure/file-size";
 import { type Frame, type Profile, profiled } from "../measure/profile";
 import { Samples } from "../measure/samples";
@@ -121,18 +121,18 @@ async function bareSteps(contenders: readonly Contender[], folder: string, quick
     );
     for (let seed = 0; seed < threads; seed += 1) {
       const all = stores.map((store) => new Thread({ ...store, script: new Script(conversation(seed)) }));
-      for (const thread of all) {
+      for (const thread of inTurn(all, seed)) {
         await thread.begin();
         for (let step = 0; step < steps - measured; step += 1) await thread.step();
+        await takeTurns([thread], measured, async () => {
+          const step = thread.script.next();
+          const { clock, cpu } = await timedWithCpu(() => thread.save(step));
+          // The first third of the threads runs code that V8 hasn't compiled yet.
+          if (seed < threads / 3) return;
+          samples.add(`bare step, ${steps} messages`, thread.contender.id, clock);
+          samples.add(`bare step, ${steps} messages, processor time`, thread.contender.id, cpu);
+        });
       }
-      await takeTurns(all, measured, async (thread) => {
-        const step = thread.script.next();
-        const { clock, cpu } = await timedWithCpu(() => thread.save(step));
-        // The first third of the threads runs code that V8 hasn't compiled yet.
-        if (seed < threads / 3) return;
-        samples.add(`bare step, ${steps} messages`, thread.contender.id, clock);
-        samples.add(`bare step, ${steps} messages, processor time`, thread.contender.id, cpu);
-      });
       for (const thread of all) await thread.end();
     }
     for (const { contender, saver } of stores) await contender.close(saver);

@@ -6,7 +6,7 @@ import { PAIR, Script } from "../drive/script";
 import { overSlowNetwork } from "../drive/slow-network";
 import { Thread } from "../drive/thread";
 import { conversation } from "../drive/workloads";
-import { takeTurns, timed, timedWithCpu } from "../measure/clock";
+import { inTurn, STEPS_IN_A_ROW, takeTurns, timed, timedWithCpu } from "../measure/clock";
 import { Samples } from "../measure/samples";
 import type { Result, Scenario } from "./scenario";
 
@@ -76,6 +76,7 @@ export const postgres: Scenario = {
       const notes = [
         `${bench.which}. Each saver has a schema and a pool of ten connections of its own. Their tables grow from one measurement to the next.`,
         `Before, each saver has saved ${WARMING_UP} threads of 10 messages: an agent's process runs for hours, and new code is slow.`,
+        "Each thread is saved by one saver, then by the other, whole: a process has one saver. Steps by turns would be measured in caches that the other one has left.",
         "An agent and its tools: two nodes by turns. As in LangGraph, a step's put and putWrites are under way at the same time.",
         `A commit waits for the disk (synchronous_commit on), except where it says "${NO_DISK}": there, the server has fsync off.`,
         `A server ${ROUND_TRIP_MS} ms away is the same one behind a proxy that delays both directions.`,
@@ -119,21 +120,27 @@ async function conversations(
   named?: string,
 ): Promise<void> {
   const stores = await opened(bench, url);
-  for (let seed = 0; seed < threads; seed += 1) {
-    const all = stores.map((store) => new Thread({ ...store, script: new Script(conversation(seed), PAIR) }));
-    for (const thread of all) {
+  // Short threads come several in a row.
+  const atATime = Math.ceil(STEPS_IN_A_ROW / messages);
+  for (let first = 0; first < threads; first += atATime) {
+    const seeds = Array.from({ length: Math.min(atATime, threads - first) }, (_, at) => first + at);
+    const groups = stores.map((store) =>
+      seeds.map((seed) => new Thread({ ...store, script: new Script(conversation(seed), PAIR) })),
+    );
+    for (const thread of inTurn(groups, first / atATime).flat()) {
       await thread.begin();
       for (let count = measured; count < messages; count += 1) await thread.step();
-    }
-    await takeTurns(all, measured, async (thread) => {
       const { id } = thread.contender;
-      let took = 0;
-      // Making the messages is no saver's work.
-      const step = thread.script.next();
-      const { cpu } = await timedWithCpu(async () => (took = (await thread.save(step)).step));
-      samples.add(named ?? stepAt(messages), id, took);
-      if (named === undefined) samples.add(`${stepAt(messages)}, processor time of the client`, id, cpu);
-    });
+      await takeTurns([thread], measured, async () => {
+        let took = 0;
+        // Making the messages is no saver's work.
+        const step = thread.script.next();
+        const { cpu } = await timedWithCpu(async () => (took = (await thread.save(step)).step));
+        samples.add(named ?? stepAt(messages), id, took);
+        if (named === undefined) samples.add(`${stepAt(messages)}, processor time of the client`, id, cpu);
+      });
+    }
+    const all = groups.flat();
     if (named === undefined) {
       await takeTurns(all, 5, async (thread) => {
         samples.add(getAt(messages), thread.contender.id, await timed(() => thread.getTuple()));

@@ -4,7 +4,7 @@ import { Script } from "../drive/script";
 import { seedConversation } from "../drive/seed";
 import { Thread } from "../drive/thread";
 import type { Workload } from "../drive/workloads";
-import { takeTurns, timed } from "../measure/clock";
+import { inTurn, STEPS_IN_A_ROW, takeTurns, timed } from "../measure/clock";
 import { fileBytes, usedBytes, withFolder } from "../measure/file-size";
 import { Samples } from "../measure/samples";
 import type { Result } from "./scenario";
@@ -27,7 +27,7 @@ export interface Race {
 
 const LISTED = 20;
 
-/** Runs one workload through all savers by turns, then reads back. */
+/** Runs one workload through all savers, a thread or several short ones at a time, then reads back by turns. */
 export async function race(settings: Race): Promise<Result> {
   const samples = new Samples();
   const facts: Record<string, number> = {};
@@ -40,11 +40,20 @@ export async function race(settings: Race): Promise<Result> {
     );
     let last: Thread[] = [];
     facts["unique bytes"] = 0;
-    for (let seed = 0; seed < settings.threads; seed += 1) {
-      last = stores.map((store) => new Thread({ ...store, script: new Script(settings.workload(seed)) }));
-      for (const thread of last) await build(thread, settings, samples);
-      await measure(last, settings, samples);
-      facts["unique bytes"] += JSON.stringify(last[0]?.script.values).length;
+    // Short threads come several in a row.
+    const atATime = Math.ceil(STEPS_IN_A_ROW / settings.steps);
+    for (let first = 0; first < settings.threads; first += atATime) {
+      const seeds = Array.from({ length: Math.min(atATime, settings.threads - first) }, (_, at) => first + at);
+      const groups = stores.map((store) =>
+        seeds.map((seed) => new Thread({ ...store, script: new Script(settings.workload(seed)) })),
+      );
+      for (const thread of inTurn(groups, first / atATime).flat()) {
+        await build(thread, settings, samples);
+        await measureSteps(thread, settings, samples);
+      }
+      await measureReads(groups.flat(), settings, samples);
+      for (const { script } of groups[0] ?? []) facts["unique bytes"] += JSON.stringify(script.values).length;
+      last = groups.map((threads) => threads.at(-1) as Thread);
     }
     for (const { contender, path, saver } of stores) {
       await contender.close(saver);
@@ -84,9 +93,10 @@ async function build(thread: Thread, { steps, measured, seeds }: Race, samples: 
   }
 }
 
-async function measure(threads: Thread[], settings: Race, samples: Samples): Promise<void> {
-  await takeTurns(threads, settings.measured, async (thread) => {
-    const { id } = thread.contender;
+/** Right behind the earlier steps of the same saver. */
+async function measureSteps(thread: Thread, { measured }: Race, samples: Samples): Promise<void> {
+  const { id } = thread.contender;
+  await takeTurns([thread], measured, async () => {
     const times = await thread.step();
     samples.add("put", id, times.put);
     samples.add("putWrites", id, times.putWrites);
@@ -96,6 +106,9 @@ async function measure(threads: Thread[], settings: Race, samples: Samples): Pro
     }
     samples.add("whole step", id, times.step);
   });
+}
+
+async function measureReads(threads: Thread[], settings: Race, samples: Samples): Promise<void> {
   // Apart from the timed steps: within a run LangGraph puts one checkpoint after the other and reads none between them.
   await takeTurns(threads, settings.measured, async (thread) => {
     await thread.step();
@@ -113,7 +126,7 @@ async function read(thread: Thread, measured: string, samples: Samples, limit?: 
 
 function notesOf({ steps, measured, threads, seeds, history }: Race): string[] {
   const notes = [
-    `${threads} × ${steps} steps; in each thread the last ${measured} are timed. Then as many more, with a getTuple after each.`,
+    `${threads} × ${steps} steps; in each thread the last ${measured} are timed, right behind the steps before. Then as many more, with a getTuple after each.`,
   ];
   if (seeds)
     notes.push(
