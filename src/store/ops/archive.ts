@@ -64,7 +64,7 @@ export function* archiveRows(
   // Refuses columns that couldn't be restored.
   const columns = yield* session.sideBySide(ranges.map(({ table }) => columnsOf(session, table.name)));
   const { json } = session.engine.dialect;
-  const pages = ranges.map((range, at) => pagesOf(key, plan, range, json === undefined ? "*" : json.row(columns[at] ?? [])));
+  const pages = ranges.map((range, at) => pagesOf(key, plan, range, selected(range, columns[at] ?? [], json)));
   const firsts = yield* session.sideBySide(pages.map((page) => page(session, undefined)));
   const owner = { thread: null, threadId: plan.threadId };
   let ordinal = count;
@@ -98,13 +98,24 @@ export function* archiveRows(
 /** Reads the next page of a range. @param after what identifies the last row of the page before */
 type NextPage = (session: Session, after: readonly Key[] | undefined) => Program<AnyRow[]>;
 
-/** @param row SQL: the row as it's archived, or `*` */
-function pagesOf({ thread }: ThreadState, { targetSeq }: Archived, { table, which, by }: ArchivedRange, row: string): NextPage {
-  const selected = row === "*" ? row : `${row} AS archived, ${by.join(", ")}`;
+/** SQL: a row as it's archived. */
+function selected({ table, by }: ArchivedRange, columns: readonly string[], json: Dialect["json"]): string {
+  if (json !== undefined) return `${json.row(columns)} AS archived, ${by.join(", ")}`;
+  // Every type can be read as text, and written as it was read.
+  return columns.map((name) => (name in table.columns ? name : `CAST("${name}" AS TEXT) AS "${name}"`)).join(", ");
+}
+
+/** @param selection SQL */
+function pagesOf(
+  { thread }: ThreadState,
+  { targetSeq }: Archived,
+  { table, which, by }: ArchivedRange,
+  selection: string,
+): NextPage {
   return (session, after) => {
     const behind = after === undefined ? "" : `AND (${by.join(", ")}) > (${by.map((_, at) => `?${at + 3}`).join(", ")})`;
     return session.all<AnyRow>(
-      `SELECT ${selected} FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
+      `SELECT ${selection} FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
       ...[thread, targetSeq, ...(after ?? [])],
     );
   };
@@ -130,11 +141,14 @@ export function* restoreArchive(session: Session, rewind: StoredRewind): Program
   const tables = new Map<string, string[]>();
   const { json } = session.engine.dialect;
   yield* openArchive(session, rewind, function* ({ tbl, change, row: text }) {
-    const columns = tables.get(tbl) ?? (yield* columnsOf(session, tbl));
-    tables.set(tbl, columns);
+    if (change === "revived" && json !== undefined) return yield* session.run(reviveIn(tbl, json), text);
+    const there = tables.get(tbl) ?? (yield* columnsOf(session, tbl));
+    tables.set(tbl, there);
+    const row = archivedRow(text);
+    // Columns that somebody added since the rewind get their defaults.
+    const columns = there.filter((column) => row[column] !== undefined);
     const [statement, named] = change === "revived" ? [reviveIn(tbl, json), REVIVED] : [insertOf(tbl, columns, json), columns];
     if (json !== undefined) return yield* session.run(statement, text);
-    const row = archivedRow(text);
     yield* session.run(statement, ...named.map((column) => row[column] ?? null));
   });
   yield* session.run(DELETE_ARCHIVE, rewind.id);
@@ -178,7 +192,7 @@ function reviveIn(table: string, json: Dialect["json"]): string {
 /** A name that was given again since the rewind keeps its new checkpoint. */
 function insertOf(table: string, columns: readonly string[], json: Dialect["json"]): string {
   const values = columns.map((column) => (json === undefined ? "?" : json.value("?1", column))).join(", ");
-  const insert = `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${values})`;
+  const insert = `INSERT INTO ${table} (${columns.map((column) => `"${column}"`).join(", ")}) VALUES (${values})`;
   return table === NAMES.name ? `${insert} ON CONFLICT DO NOTHING` : insert;
 }
 

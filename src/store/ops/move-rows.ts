@@ -174,10 +174,11 @@ export function* saveMovedRows(session: Session, at: Numbered, moved: readonly M
     const values = rows.values(session.sealing, at, renumbered(rows.table, fields, (seq) => fromNumber(at, seq)) as never);
     if (archived === undefined) yield* session.run(rows.insert, ...values);
     else {
-      const columns = stored.get(table) ?? (yield* session.engine.columnsOf(table));
-      stored.set(table, columns);
       const described = Object.keys(rows.table.columns);
-      // Columns that somebody else has added here stay empty.
+      // Without those that somebody else has added here.
+      const columns =
+        stored.get(table) ?? (yield* session.engine.columnsOf(table)).filter((column) => described.includes(column));
+      stored.set(table, columns);
       const row = Object.fromEntries(columns.map((column) => [column, values[described.indexOf(column)] ?? null]));
       const { threadId } = at;
       const kept = { ...archived, threadId, tbl: table, row: archivedText(row) };

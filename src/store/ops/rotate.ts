@@ -107,8 +107,8 @@ function* staleRow(
   const key = rows.table.key.join(", ");
   const behind = after.length === 0 ? "TRUE" : `(${key}) > (${after.map(() => "?").join(", ")})`;
   return yield* session.get<AnyRow>(
-    `SELECT * FROM ${rows.table.name} WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
-      AND substr(${column}, 1, length(?)) <> ? ORDER BY ${key} LIMIT 1`,
+    rows.select(`WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
+      AND substr(${column}, 1, length(?)) <> ? ORDER BY ${key} LIMIT 1`),
     ...after,
     start,
     start,

@@ -43,8 +43,8 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   });
   if (raw === undefined) return;
   const columns = yield* session.engine.columnsOf(tbl);
-  const missing = columns.find((column) => raw[column] === undefined);
   const rows = rowsNamed(tbl);
+  const missing = columns.find((column) => raw[column] === undefined && rows !== undefined && column in rows.table.columns);
   if (rows === undefined || columns.length === 0 || missing !== undefined)
     return wrong(`a row of ${tbl}`, `one without ${missing ?? "a table"}`);
   const number = tbl === ITEMS.name ? threadOfSeq(Number(raw["list"])) : raw["thread"];

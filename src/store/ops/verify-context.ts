@@ -11,7 +11,7 @@ import { isLeftover } from "./leftovers";
 import { KEYED_BY_SEQ, type Table } from "../tables";
 import { ThreadState } from "../thread-state";
 import { isBehind } from "./paging";
-import type { References } from "./row-references";
+import { type References, rowsNamed } from "./row-references";
 import { countedRows, countsOf } from "./row-counts";
 import type { RawThread } from "./thread-rows";
 
@@ -266,6 +266,7 @@ export interface Stretch {
 interface TableWalk<R> extends Stretch {
   table: string;
   counts?: keyof VerifyCounts;
+  /** SQL; by default all columns of ours. A user's own may be of types that nobody reads. */
   columns?: string;
   limit: number;
   /** The number of the thread that a row belongs to. For databases on the network: its row is read for all rows of a page at once. */
@@ -280,7 +281,12 @@ interface TableWalk<R> extends Stretch {
  * Walks through a table in the order of its keys, a few rows at a time. A database on the network is asked about all of them at once:
  * row by row, each question would be a round trip.
  */
-export function walk<R extends object>({ table, counts, columns = "*", ...options }: TableWalk<R>): Phase {
+export function walk<R extends object>({
+  table,
+  counts,
+  columns = rowsNamed(table)?.columns ?? "*",
+  ...options
+}: TableWalk<R>): Phase {
   const { where = "TRUE", bound = [], begin, limit, threadOf, inOrder = false, check } = options;
   let after = begin;
   /** Rows of a group that couldn't be asked about together. */

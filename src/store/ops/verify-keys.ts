@@ -7,6 +7,7 @@ export function wrappedKeys(): Phase {
   return walk<{ name: string; value: unknown }>({
     table: SETTINGS.name,
     keys: SETTINGS.key,
+    columns: "name, value",
     where: "name <> 'threads'",
     limit: 10,
     // eslint-disable-next-line require-yield -- a row tells it

@@ -50,7 +50,8 @@ const LAST_LOCK_MS = 1_000;
 const SILENCES_MAX = 2;
 /** A number that the server gives a row says nothing about its contents. */
 const COLUMNS = `SELECT attname FROM pg_catalog.pg_attribute
-  WHERE attrelid = pg_catalog.to_regclass(?)::oid AND attnum > 0 AND NOT attisdropped AND attidentity = '' ORDER BY attnum`;
+  WHERE attrelid = pg_catalog.to_regclass(?)::oid AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''
+  ORDER BY attnum`;
 
 /**
  * PostgreSQL over a pool of connections. Each transaction takes a connection of its own, so reads don't hold up writes.

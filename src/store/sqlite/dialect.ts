@@ -35,7 +35,8 @@ export const SQLITE: Dialect = {
   json: {
     row: (columns) => {
       const pairs = columns.map(
-        (column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`,
+        (column) =>
+          `'${column}', CASE typeof("${column}") WHEN 'blob' THEN json_object('hex', hex("${column}")) ELSE "${column}" END`,
       );
       return `json_object(${pairs.join(", ")})`;
     },
