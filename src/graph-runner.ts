@@ -15,7 +15,7 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { resumption } from "./runner/answers";
+import { openQuestions, resumption } from "./runner/answers";
 import { isAtBreakpoint } from "./runner/breakpoints";
 import { answerAt, earlierCheckpoint } from "./runner/past-answers";
 import { changedSinceAsked, refuseOtherQuestions } from "./runner/changed-questions";
@@ -514,10 +514,18 @@ export class GraphRunner<G extends RunnableGraph> {
       throw (await look()).obstacle ?? error;
     });
     if (unfinished === undefined) return true;
-    if (unfinished.waits) throw (isCommand(input) ? commandBesideQuestion : unfinishedWork)(threadId, unfinished);
     const found = await look();
+    const { questions = [] } = unfinished;
+    const open = found.obstacle === undefined ? openQuestions(found) : questions;
+    // Nodes that have their answers need nobody.
+    const isForNobody = open.length < questions.length;
+    if (unfinished.waits && (open.length > 0 || !isForNobody)) {
+      if (isForNobody && admitsWork) return false;
+      const refusal = isCommand(input) ? commandBesideQuestion : unfinishedWork;
+      throw refusal(threadId, { ...unfinished, questions: open }, found.obstacle !== undefined);
+    }
     const stands = await isAtBreakpoint({ saver, graph: this.#pregel, threadId, config, found });
-    if (stands || !admitsWork) throw unfinishedWork(threadId, unfinished, stands);
+    if (stands || !admitsWork) throw unfinishedWork(threadId, { ...unfinished, waits: false }, false, stands);
     return false;
   }
 

@@ -171,6 +171,121 @@ test("S4.1 the calls that refusals show can be pasted, also with five questions 
   await (saver.close() as unknown);
 });
 
+describe("S4.1 refusals of new input ask only for answers that are open", () => {
+  const State = Annotation.Root({
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+  });
+
+  /** A graph whose nodes ask for their names. Node `b` fails once behind its answer. */
+  function asking(names: readonly string[], isNested: boolean) {
+    const saver = openSaver(":memory:");
+    let hasFailed = false;
+    const inner = new StateGraph(State) as any;
+    for (const name of names) {
+      const body = () => {
+        const answer = interrupt<string, string>(name);
+        if (name === "b" && !hasFailed) {
+          hasFailed = true;
+          throw new Error("rate limit");
+        }
+        return { log: [`${name}: ${answer}`] };
+      };
+      inner.addNode(name, body).addEdge(START, name);
+    }
+    const outer = new StateGraph(State) as any;
+    if (isNested) outer.addNode("inner", inner.compile()).addEdge(START, "inner");
+    return { saver, runner: new GraphRunner<any>((isNested ? outer : inner).compile({ checkpointer: saver })) };
+  }
+
+  /** Answers what these nodes ask. */
+  async function answered({ runner }: ReturnType<typeof asking>, names: readonly string[]): Promise<void> {
+    await runner.invoke({}, { threadId: "t" });
+    const { waiting } = await runner.status("t");
+    const answers = waiting.filter(({ value }) => names.includes(value as string)).map(({ id }) => [id, "yes"]);
+    const command = new Command({ resume: Object.fromEntries(answers) });
+    await expect(runner.resume({ threadId: "t", command })).rejects.toThrow("rate limit");
+  }
+
+  const ways = [
+    ["new input", (runner: GraphRunner<any>) => runner.invoke({ log: ["new"] }, { threadId: "t" })],
+    ["a Command", (runner: GraphRunner<any>) => runner.invoke(new Command({ update: { log: ["u"] } }), { threadId: "t" })],
+  ] as const;
+
+  test.each(ways)("a node failed behind its answer, and another one waits: %s", async (_, refused) => {
+    const world = asking(["a", "b"], false);
+    await answered(world, ["b"]);
+    const { message } = await (refused(world.runner) as Promise<never>).catch((error: Error) => error);
+    expect(message).toMatch(/^Thread "t" waits for an answer/);
+    const [, call = ""] = /runner\.(resume\(\{.*?\}\) \}\))/.exec(message) ?? [];
+    const pasted = runInThisContext(`(runner, Command, answer, update, goto) => runner.${call}`);
+    expect((await pasted(world.runner, Command, "no", undefined, undefined)).log).toEqual(["a: no", "b: yes"]);
+    await (world.saver.close() as unknown);
+  });
+
+  test("… and `finish` runs what has its answer before it refuses for the question that is left", async () => {
+    const world = asking(["a", "b"], false);
+    await answered(world, ["b"]);
+    const finishing = world.runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "finish" });
+    await expect(finishing).rejects.toMatchObject({ code: "UNFINISHED_WORK", data: { waits: true } });
+    const { failed, waiting } = await world.runner.status("t");
+    expect([failed, waiting.map(({ value }) => value)]).toEqual([[], ["a"]]);
+    await (world.saver.close() as unknown);
+  });
+
+  describe.each([
+    ["in a nested graph", true],
+    ["in the outermost one", false],
+  ])("a node failed behind its answer, and nothing waits, %s", (_, isNested) => {
+    test.each(ways)("%s", async (_way, refused) => {
+      const world = asking(["b"], isNested);
+      await answered(world, ["b"]);
+      const { message } = await (refused(world.runner) as Promise<never>).catch((error: Error) => error);
+      expect(message).toContain("stopped");
+      expect(message).toContain('Continue it first: await runner.resume({ threadId: "t" }). Or let the call do that');
+      await (world.saver.close() as unknown);
+    });
+
+    test("`finish` continues it", async () => {
+      const world = asking(["b"], isNested);
+      await answered(world, ["b"]);
+      const finished = await world.runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "finish" });
+      expect(finished).toMatchObject({ log: ["b: yes", "new"] });
+      await (world.saver.close() as unknown);
+    });
+  });
+
+  test("an answer is on record that no node has got yet", async () => {
+    const { saver, runner } = asking(["a"], false);
+    await runner.invoke({}, { threadId: "t" });
+    // What LangGraph saves before it runs the node.
+    const { config } = (await saver.getTuple({ configurable: { thread_id: "t" } }))!;
+    await saver.putWrites(config, [["__resume__", "yes"]], "00000000-0000-0000-0000-000000000000");
+    await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toThrow(/^The last run of thread "t" stopped/);
+    expect(await runner.invoke({ log: ["new"] }, { threadId: "t", onUnfinished: "finish" })).toMatchObject({
+      log: ["a: yes", "new"],
+    });
+    await (saver.close() as unknown);
+  });
+
+  test("the graph has changed: they say that a resume wouldn't simply continue", async () => {
+    const saver = openSaver(":memory:");
+    const built = (first: () => object) => {
+      const graph = new StateGraph(State)
+        .addNode("first", first)
+        .addNode("asks", () => ({ log: [interrupt<string, string>("?")] }));
+      return new GraphRunner(graph.addEdge(START, "first").addEdge("first", "asks").compile({ checkpointer: saver }));
+    };
+    await built(() => ({ log: ["one"] })).invoke({}, { threadId: "t" });
+    const changed = built(() => ({ log: ["two"] }));
+    for (const refused of [
+      () => changed.invoke({}, { threadId: "t" }),
+      () => changed.invoke(new Command({ goto: "asks" }), { threadId: "t" }),
+    ])
+      await expect(refused() as Promise<never>).rejects.toThrow("Before you answer: a resume wouldn't simply continue.");
+    await (saver.close() as unknown);
+  });
+});
+
 /* The whole of it, with kills and in random order, is in `answers-crash.test.ts`. */
 describe("S4.1 S2.5 answers on record, when one of several nodes fails", () => {
   /** Calls the thread once after the other: with answers by the text of the question, a plain one, or none. */

@@ -238,9 +238,11 @@ function isDropped(id: unknown, state: StateTask["state"]): boolean {
 
 const idsOf = (interrupts: Interrupts): unknown[] => interrupts.flat().map(({ id }) => id);
 
+/** @param hasObstacle whether a resume wouldn't simply continue the run */
 export function unfinishedWork(
   threadId: string,
   { nodes, waits, questions = [] }: Unfinished,
+  hasObstacle: boolean,
   isAtBreakpoint = false,
 ): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
@@ -251,7 +253,8 @@ export function unfinishedWork(
   const [problem, remedy] = waits
     ? [
         why(`Thread ${describe(threadId)} waits for an answer`, "the question"),
-        `Answer: ${resume}, command: new Command({ resume: ${answersTo(questions)} }) }). Or drop the question: ${drop}`,
+        `Answer: ${resume}, command: new Command({ resume: ${answersTo(questions)} }) }). Or drop the question: ${drop}` +
+          (hasObstacle ? lookFirst(thread) : ""),
       ]
     : isAtBreakpoint
       ? [
@@ -271,15 +274,23 @@ export function unfinishedWork(
   });
 }
 
-/** For a Command that updates or steers a thread and answers nothing, while a question waits. */
-export function commandBesideQuestion(threadId: string, { nodes, questions = [] }: Unfinished): TurnsError {
+/** @param thread in quotes */
+const lookFirst = (thread: string): string =>
+  ` Before you answer: a resume wouldn't simply continue. String(await runner.status(${thread})) says what it would do, and why.`;
+
+/**
+ * For a Command that updates or steers a thread and answers nothing, while a question waits.
+ * @param hasObstacle whether a resume wouldn't simply continue the run
+ */
+export function commandBesideQuestion(threadId: string, { nodes, questions = [] }: Unfinished, hasObstacle: boolean): TurnsError {
   const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
   const thread = JSON.stringify(threadId);
   return new TurnsError("UNFINISHED_WORK", {
     problem: `Thread ${describe(threadId)} waits for an answer${at}, so a Command without one is refused: it would run the node again, which asks once more.`,
     remedy:
       `Answer with the same Command: await runner.resume({ threadId: ${thread}, command: new Command({ resume: ${answersTo(questions)}, update, goto }) }). ` +
-      `Or apply it and let the question wait: await runner.invoke(command, { threadId: ${thread}, onUnfinished: "abandon" }).`,
+      `Or apply it and let the question wait: await runner.invoke(command, { threadId: ${thread}, onUnfinished: "abandon" }).` +
+      (hasObstacle ? lookFirst(thread) : ""),
     data: { threadId, nodes, waits: true },
   });
 }
