@@ -58,7 +58,7 @@ test.each([
     let runner = new GraphRunner(chain(saver));
     await runner.invoke({ log: ["a"] }, { threadId: "t", taskId: "one" });
     await runner.invoke({ log: ["b"] }, { threadId: "t", taskId: "two" });
-    await saver.close();
+    await (saver.close() as unknown);
     addColumns(path);
     const before = TABLES.map((table) => rowsOf(path, table));
 
@@ -77,11 +77,11 @@ test.each([
     expect(TABLES.map((table) => rowsOf(path, table))).toEqual(restored);
     expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
 
-    await saver.close();
+    await (saver.close() as unknown);
     if (!("encryption" in options)) return;
     saver = openSaver(path, { logger: quiet, encryption: { keys: { old: OLD, new: NEW }, current: "new" } });
     expect(await rotateKeys(saver)).toMatchObject({ done: true, retired: 1 });
     expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
-    await saver.close();
+    await (saver.close() as unknown);
   },
 );
