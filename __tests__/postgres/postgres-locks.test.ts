@@ -1,6 +1,6 @@
-import { MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { effect } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { Client, Pool } from "pg";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { internalsOf } from "../../src/testing-internal";
@@ -199,4 +199,46 @@ describe("heartbeats", () => {
     await saver.close();
     await pool.end();
   });
+});
+
+/*
+ * Some forms of ALTER TABLE write the table anew, and leave it empty for states of the database that are older (PostgreSQL's documentation,
+ * "Caveats" of its concurrency control). `VACUUM FULL` and `CLUSTER` don't.
+ */
+test.each([
+  ["adds a column with a default of its own for each row", "ADD COLUMN added int DEFAULT (random() * 10)::int"],
+  ["makes it unlogged", "SET UNLOGGED"],
+])("S9.3 PostgreSQL: reads that wait for a table while somebody %s find everything in it", async (_, change) => {
+  const [saver, other] = [open(30_000), open(30_000)];
+  const state = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
+  const graph = new StateGraph(state)
+    .addNode("only", async () => ({ log: [await effect("greet", () => "hello")] }))
+    .addEdge(START, "only")
+    .compile({ checkpointer: saver });
+  const runner = new GraphRunner(graph);
+  const threadId = `anew, ${change}`;
+  await runner.invoke({ log: [] }, { threadId });
+  const seen = async (from: PostgresTurnSaver) => {
+    const tuples = [];
+    for await (const { checkpoint } of from.list(thread(threadId))) tuples.push(checkpoint.id);
+    return {
+      state: (await from.getTuple(thread(threadId)))?.checkpoint.channel_values,
+      tuples,
+      turns: (await from.turns.list(threadId)).map(({ id }) => id),
+      effects: (await from.effects.list(threadId)).map(({ id }) => id),
+      verified: (await from.verify({ threadId })).problems,
+    };
+  };
+  const before = await seen(other);
+  expect(before).toMatchObject({ state: { log: ["hello"] }, turns: [{}, {}], effects: [{}], verified: [] });
+  for (const table of ["threads", "snapshots", "writes", "checkpoints", "effects", "tasks", "graphs", "migrations"]) {
+    await locker.query(`BEGIN; ALTER TABLE "${schema}".langgraph_${table} ${change}`);
+    const reads = Promise.all([seen(saver), seen(other)]);
+    while ((await waiting()) === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await locker.query("COMMIT");
+    expect([table, ...(await reads)]).toEqual([table, before, before]);
+    await locker.query(
+      `ALTER TABLE "${schema}".langgraph_${table} ${change.startsWith("ADD") ? "DROP COLUMN added" : "SET LOGGED"}`,
+    );
+  }
 });

@@ -18,6 +18,7 @@ import {
   sqlState,
   translated,
 } from "./failures";
+import { ALL_TABLES } from "../tables";
 import { nameOf, Translator } from "./translate";
 import { later } from "../../timers";
 
@@ -113,7 +114,7 @@ export class PostgresEngine implements Engine {
   async first<T>(program: () => Program<T>, isReading = false): Promise<T> {
     try {
       return await this.#retried(this.#busyTimeoutMs, (lockMs) =>
-        isReading ? this.#read(program(), lockMs, ROLLBACK) : this.#written(program(), lockMs),
+        isReading ? this.#read(program, lockMs, ROLLBACK) : this.#written(program, lockMs),
       );
     } catch (error) {
       if (!(error instanceof CommitInDoubt)) throw error;
@@ -141,13 +142,13 @@ export class PostgresEngine implements Engine {
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
   async write<T>(program: () => Program<T>, _durability?: unknown, busyMs = Infinity): Promise<T> {
     const patience = Math.min(busyMs, this.#busyTimeoutMs);
-    const value = await this.#underway(() => this.#retried(patience, (lockMs) => this.#written(program(), lockMs)));
+    const value = await this.#underway(() => this.#retried(patience, (lockMs) => this.#written(program, lockMs)));
     this.#onCommitted?.();
     return value;
   }
 
   async read<T>(program: () => Program<T>): Promise<T> {
-    return this.#underway(() => this.#retried(this.#busyTimeoutMs, (lockMs) => this.#read(program(), lockMs)));
+    return this.#underway(() => this.#retried(this.#busyTimeoutMs, (lockMs) => this.#read(program, lockMs)));
   }
 
   /** Guards tell, at the first use of what is remembered. */
@@ -214,7 +215,7 @@ export class PostgresEngine implements Engine {
     return work();
   }
 
-  async #written<T>(program: Program<T>, lockMs: number): Promise<T> {
+  async #written<T>(program: () => Program<T>, lockMs: number): Promise<T> {
     if (this.#isReadOnly) return this.#read(program, lockMs);
     const number = (this.#number += 1n);
     const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
@@ -225,7 +226,7 @@ export class PostgresEngine implements Engine {
     if (old.length > 0) opening.push({ text: this.#texts.remove, values: [`{${old.join(",")}}`], isMute: true });
     if (number % SWEEP_EVERY === 0n) opening.push({ text: this.#texts.sweep, isMute: true });
     try {
-      const result = await this.#transaction(lockMs, opening, ROLLBACK, () => this.#isCommitted(number, limits)).run(program);
+      const result = await this.#transaction(lockMs, opening, ROLLBACK, () => this.#isCommitted(number, limits)).run(program());
       this.#committed.push(number);
       return result;
     } catch (error) {
@@ -268,9 +269,19 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  #read<T>(program: Program<T>, lockMs: number, end = COMMIT): Promise<T> {
+  /**
+   * All of a read is one state of the database. The tables are locked before that state is taken: a statement that writes a table anew, as some
+   * forms of ALTER TABLE do, leaves it empty for states that are older. Damaged tables are read, too.
+   */
+  async #read<T>(program: () => Program<T>, lockMs: number, end = COMMIT): Promise<T> {
     const limits = { text: `SELECT ${LIMITS}`, values: [String(lockMs), String(LONGEST_IDLE_MS)], isMute: true };
-    return this.#transaction(lockMs, [BEGIN_READ, limits], end).run(program);
+    const locked = [{ text: `SET LOCAL lock_timeout TO ${lockMs}`, isMute: true }, this.#texts.lock];
+    try {
+      return await this.#transaction(lockMs, [BEGIN_READ, ...locked, limits], end).run(program());
+    } catch (error) {
+      if (!CANNOT_LOCK.includes(sqlState(error))) throw error;
+      return this.#transaction(lockMs, [BEGIN_READ, limits], end).run(program());
+    }
   }
 
   /**
@@ -353,6 +364,8 @@ export const OWN_PATH = "SET LOCAL search_path TO pg_catalog";
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
 const BEGIN_WRITE = named("BEGIN ISOLATION LEVEL READ COMMITTED");
 const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
+/** SQLSTATE: a table or the schema isn't there, or the role has no rights to one of them. */
+const CANNOT_LOCK = ["42P01", "3F000", "42501"];
 /** For this transaction alone, as all of them. */
 const LOCK_LIMIT = "pg_catalog.set_config('lock_timeout', $1, true)";
 const PATH = "pg_catalog.set_config('search_path', 'pg_catalog', true)";
@@ -379,6 +392,9 @@ function textsOf(schema: string) {
   const mark = `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 1)`;
   return {
     mark: { text: mark, name: nameOf(mark), isMute: true },
+    lock: named(
+      `LOCK TABLE ${["langgraph_migrations", ...ALL_TABLES.map(({ name }) => name)].map((name) => `${schema}.${name}`).join(", ")} IN ACCESS SHARE MODE`,
+    ),
     remove: `DELETE FROM ${table} WHERE number = ANY($1::bigint[])`,
     refuse: `INSERT INTO ${table} (number, done) VALUES ($1::bigint, 0) ON CONFLICT DO NOTHING`,
     isDone: `UPDATE ${table} SET done = done WHERE number = $1::bigint RETURNING done`,
