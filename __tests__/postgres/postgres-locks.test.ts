@@ -202,7 +202,7 @@ describe("heartbeats", () => {
 });
 
 /*
- * Some forms of ALTER TABLE write the table anew, and leave it empty for states of the database that are older (PostgreSQL's documentation,
+ * Some forms of ALTER TABLE write the whole table again, and leave it empty for states of the database that are older (PostgreSQL's documentation,
  * "Caveats" of its concurrency control). `VACUUM FULL` and `CLUSTER` don't.
  */
 test.each([
@@ -216,7 +216,7 @@ test.each([
     .addEdge(START, "only")
     .compile({ checkpointer: saver });
   const runner = new GraphRunner(graph);
-  const threadId = `anew, ${change}`;
+  const threadId = `rewritten, ${change}`;
   await runner.invoke({ log: [] }, { threadId });
   const seen = async (from: PostgresTurnSaver) => {
     const tuples = [];

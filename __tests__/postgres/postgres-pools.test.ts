@@ -205,6 +205,20 @@ test("S9.3 PostgreSQL: what a client of the pool has left uncommitted is never c
   expect(rows).toEqual([{ n: 0 }]);
 });
 
+test("S9.3 PostgreSQL: a client_encoding that somebody has set on the pool's connection changes nothing that is saved or read", async () => {
+  const pool = pooled({ max: 1 });
+  await pool.query("SET client_encoding TO 'LATIN1'");
+  const saver = opened(pool);
+  const [id, text] = ["Zoë 😀", "Müller, Åse, 😀"];
+  const checkpoint = { ...emptyCheckpoint(), channel_values: { text }, channel_versions: { text: 1 } };
+  await saver.put(thread(id), checkpoint, { source: "input", step: -1, parents: {} }, { text: 1 });
+  for (const reader of [saver, opened(direct)])
+    expect((await reader.getTuple(thread(id)))?.checkpoint.channel_values).toEqual({ text });
+  expect((await opened(pool).verify({ threadId: id })).problems).toEqual([]);
+  const { rows } = await pool.query<{ client_encoding: string }>("SHOW client_encoding");
+  expect(rows).toEqual([{ client_encoding: "LATIN1" }]);
+});
+
 test("S9.3 PostgreSQL: a connection that was left in an aborted transaction is dropped, and the save is tried on another", async () => {
   const pool = pooled({ max: 1 });
   const saver = opened(pool);

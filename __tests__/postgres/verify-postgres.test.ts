@@ -62,6 +62,16 @@ describe("S9.1 verify checks the schema", () => {
     saver.close();
   });
 
+  test("S9.1 a constraint of somebody else's table in the schema is none of ours", async () => {
+    const path = tempFile();
+    const saver = openSaver(path, { logger: quiet });
+    await chain(saver).invoke({ log: ["in"] }, thread);
+    const theirs = "CREATE TABLE mine (n int); ALTER TABLE mine ADD CONSTRAINT positive CHECK (n > 0) NOT VALID";
+    await onServer(process.env["TURNS_PG_DIRECT_URL"], `SET search_path = ${schemaAt(path)}`, theirs);
+    expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
+    saver.close();
+  });
+
   test("S9.1 a statement that the server cancels is no damage: verify ends with its error", async () => {
     const path = tempFile();
     const saver = openSaver(path, { logger: quiet });

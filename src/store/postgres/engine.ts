@@ -270,7 +270,7 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * All of a read is one state of the database. The tables are locked before that state is taken: a statement that writes a table anew, as some
+   * All of a read is one state of the database. The tables are locked before that state is taken: a statement that writes a whole table again, as some
    * forms of ALTER TABLE do, leaves it empty for states that are older. Damaged tables are read, too.
    */
   async #read<T>(program: () => Program<T>, lockMs: number, end = COMMIT): Promise<T> {
@@ -368,7 +368,8 @@ const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
 const CANNOT_LOCK = ["42P01", "3F000", "42501"];
 /** For this transaction alone, as all of them. */
 const LOCK_LIMIT = "pg_catalog.set_config('lock_timeout', $1, true)";
-const PATH = "pg_catalog.set_config('search_path', 'pg_catalog', true)";
+/** Users of the same pool may have changed both for the session. The driver writes and reads UTF-8. */
+const PATH = "pg_catalog.set_config('search_path', 'pg_catalog', true), pg_catalog.set_config('client_encoding', 'UTF8', true)";
 /** Who stops in the middle of a transaction (SIGSTOP, a lost network) doesn't hold its locks for ever. A read has some too: migrations wait. */
 const LIMITS = `${LOCK_LIMIT}, pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true), ${PATH}`;
 /** The server keeps plans. One that reads a whole table because that is small would do so when it has grown. */

@@ -22,7 +22,7 @@ const VALID = `SELECT i.relname AS name, x.indisvalid AND x.indisready AND x.ind
   JOIN pg_catalog.pg_namespace AS n ON n.oid = i.relnamespace WHERE n.nspname = ?`;
 const UNCHECKED = `SELECT c.conname AS name, t.relname AS on_table FROM pg_catalog.pg_constraint AS c
   JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
-  WHERE n.nspname = ? AND NOT c.convalidated`;
+  WHERE n.nspname = ? AND starts_with(t.relname::text, 'langgraph_') AND NOT c.convalidated`;
 /** A role that may not use a sequence can't see where it is. Only turns without a thread are ordered by their row ids alone. */
 const NUMBERS = `SELECT n.name, n.greatest, (SELECT CASE WHEN pg_catalog.has_sequence_privilege(c.oid, 'USAGE, SELECT')
       THEN coalesce(pg_catalog.pg_sequence_last_value(c.oid), 0::bigint) ELSE n.greatest END FROM pg_catalog.pg_class AS c
