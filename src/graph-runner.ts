@@ -517,10 +517,10 @@ export class GraphRunner<G extends RunnableGraph> {
     const found = await look();
     const { questions = [] } = unfinished;
     const open = found.obstacle === undefined ? openQuestions(found) : questions;
-    // Nodes that have their answers need nobody.
-    const isForNobody = open.length < questions.length;
-    if (unfinished.waits && (open.length > 0 || !isForNobody)) {
-      if (isForNobody && admitsWork) return false;
+    // Nodes that have their answers continue without a person.
+    const someHaveAnswers = open.length < questions.length;
+    if (unfinished.waits && (open.length > 0 || !someHaveAnswers)) {
+      if (someHaveAnswers && admitsWork) return false;
       const refusal = isCommand(input) ? commandBesideQuestion : unfinishedWork;
       throw refusal(threadId, { ...unfinished, questions: open }, found.obstacle !== undefined);
     }
