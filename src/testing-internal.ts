@@ -94,6 +94,7 @@ export { sqliteCodeName, sqliteFailure } from "./store/sqlite/node-failures";
 export { type DriverName, DRIVERS, openDatabase } from "./store/sqlite/open-database";
 export { Connection, type PgPool, setRoundTripHook } from "./store/postgres/driver";
 export { PostgresEngine } from "./store/postgres/engine";
+export { Messages } from "./store/postgres/messages";
 export { migrate as migratePostgres } from "./store/postgres/migrate";
 export { Translator } from "./store/postgres/translate";
 export { fromText, toBound } from "./store/postgres/values";

@@ -16,7 +16,7 @@ export interface ChainOptions {
   records: boolean;
   handler?: BaseCallbackHandler;
   /** Called in the node's body, with the number of messages that the thread has by then. */
-  inBody?: (messages: number) => void;
+  inBody?: (messages: number) => void | Promise<void>;
 }
 
 /**
@@ -30,11 +30,14 @@ export class ChainGraph {
   #done = 0;
 
   constructor({ saver, records, handler, inBody }: ChainOptions) {
-    const step = () => {
-      inBody?.(this.#done);
+    const next = () => {
       const message = this.#messages[this.#done] as BaseMessage;
       this.#done += 1;
       return new Command({ update: { messages: [message] }, goto: this.#done < this.#messages.length ? "step" : END });
+    };
+    const step = () => {
+      const waits = inBody?.(this.#done);
+      return waits === undefined ? next() : waits.then(next);
     };
     const graph = new StateGraph(MessagesAnnotation)
       .addNode("step", step, { ends: ["step", END] })

@@ -4,11 +4,16 @@ import { join } from "node:path";
 import type { AIMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { TurnSaver } from "langgraph-checkpoint-turns";
+import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
+import { Client } from "pg";
 import { SNAPSHOT_ROWS, plainSealing, sha256, TURN_ROWS, WRITE_ROWS } from "../../src/testing-internal";
 import { ChainGraph, messagesOf } from "./chain-graph";
+import { NaiveFile } from "./naive-file";
 import { NaiveSaver, type Rung, RUNGS } from "./naive-saver";
+import { NaiveServer } from "./naive-server";
 
 const STEPS = 12;
+const CHANGED = "changed in place";
 /** The first commit of a thread, and one more for the lease. */
 const EXTRA_COMMITS = 3;
 
@@ -24,7 +29,7 @@ export async function checkRung(rung: Rung, folder: string): Promise<void> {
 
 /** Before a body all that came before is committed, the Action of the node before with its writes. */
 async function checkBoundaries(rung: Rung, path: string): Promise<void> {
-  const saver = new NaiveSaver(path, rung);
+  const saver = new NaiveSaver(new NaiveFile(path, rung), rung);
   const beside = new Database(path, { readonly: true });
   const of =
     rung < RUNGS.tables ? ["turns", "writes", "messages"] : ["langgraph_checkpoints", "langgraph_writes", "langgraph_items"];
@@ -45,7 +50,7 @@ async function checkBoundaries(rung: Rung, path: string): Promise<void> {
   assert.equal(stored.length, STEPS);
   for (const [at, { content }] of messages.entries()) assert.ok(stored[at]?.includes(JSON.stringify(content)));
   beside.close();
-  saver.close();
+  await saver.close();
 }
 
 /** Each table has the rows that the package would have, each row its checksum, each chunk its address. */
@@ -85,37 +90,68 @@ function checkTables(path: string, rung: Rung): void {
 
 /** The package reads the file, finds nothing wrong in it, and finds the messages as they are, also those that a node changed in place. */
 async function checkValues(rung: Rung, path: string): Promise<void> {
-  const saver = new NaiveSaver(path, rung);
+  const saver = new NaiveSaver(new NaiveFile(path, rung), rung);
+  const messages = await savedWithChange(saver);
+  const ours = TurnSaver.fromPath(path);
+  await checkRead(ours, messages);
+  ours.close();
+}
+
+/** The same on PostgreSQL, on new tables. A step on a thread that somebody else has changed fails. */
+export async function checkServer(url: string, schema: string): Promise<void> {
+  const saver = new NaiveSaver(await NaiveServer.open(url, schema), RUNGS.values);
+  const messages = await savedWithChange(saver);
+  const ours = PostgresTurnSaver.fromConnString(url, { schema });
+  await checkRead(ours, messages);
+  await ours.close();
+  const fenced = new NaiveSaver(await NaiveServer.open(url, schema), RUNGS.values);
+  const beside = new Client(url);
+  await beside.connect();
+  let changed: Promise<unknown> | undefined;
+  const inBody = async (done: number): Promise<void> => {
+    if (done === 5) await (changed = beside.query(`UPDATE ${schema}.langgraph_threads SET generation = 1`));
+  };
+  const run = new ChainGraph({ saver: fenced, records: true, inBody }).run("three", messagesOf(5, STEPS));
+  await silently(() => assert.rejects(run, /division by zero/));
+  assert.notEqual(changed, undefined);
+  await beside.end();
+  await fenced.close();
+}
+
+/** @returns what the thread "two" has to hold */
+async function savedWithChange(saver: NaiveSaver): Promise<AIMessage[]> {
   const messages = messagesOf(2, STEPS);
   const changed = messages[2] as AIMessage;
   const inBody = (done: number): void => {
-    if (done === 7) changed.content = "changed in place";
+    if (done === 7) changed.content = CHANGED;
   };
   await new ChainGraph({ saver, records: true, inBody }).run("two", messages);
-  saver.close();
-  const ours = TurnSaver.fromPath(path);
+  await saver.close();
+  // The argument from which its constructor made the content is stored as the content is now.
+  changed.lc_kwargs["content"] = CHANGED;
+  return messages as AIMessage[];
+}
+
+async function checkRead(ours: TurnSaver, messages: readonly AIMessage[]): Promise<void> {
   const report = await ours.verify();
   assert.deepEqual(report.problems, []);
   const tuple = await ours.getTuple({ configurable: { thread_id: "two" } });
-  const read = tuple?.checkpoint.channel_values["messages"] as AIMessage[];
-  // The argument from which its constructor made the content is stored as the content is now.
-  changed.lc_kwargs["content"] = "changed in place";
-  assert.deepEqual(read, messages);
+  assert.deepEqual(tuple?.checkpoint.channel_values["messages"], messages);
   assert.equal((await ours.turns.list("two")).length, 2 * STEPS);
-  ours.close();
 }
 
 /** A run after the log, or the file, was cut fails. */
 async function checkLooks(rung: Rung, folder: string): Promise<void> {
   for (const suffix of ["", "-wal"]) {
     const path = join(folder, `cut-${rung}${suffix}.db`);
-    const saver = new NaiveSaver(path, rung);
-    if (suffix === "") saver.db.pragma("wal_autocheckpoint = 20");
+    const file = new NaiveFile(path, rung);
+    const saver = new NaiveSaver(file, rung);
+    if (suffix === "") file.db.pragma("wal_autocheckpoint = 20");
     const graph = new ChainGraph({ saver, records: true });
     await graph.run("whole", messagesOf(3, STEPS));
     truncateSync(`${path}${suffix}`, 8_192);
     await assert.rejects(graph.run("cut", messagesOf(4, STEPS)), /was cut/);
-    saver.close();
+    await saver.close();
   }
 }
 
@@ -127,7 +163,7 @@ async function checkFence(rung: Rung, path: string): Promise<void> {
     "UPDATE langgraph_threads SET seq = seq + 1",
   ];
   for (const [at, statement] of taken.entries()) {
-    const saver = new NaiveSaver(`${path}-${at}`, rung);
+    const saver = new NaiveSaver(new NaiveFile(`${path}-${at}`, rung), rung);
     const beside = new Database(`${path}-${at}`);
     const inBody = (done: number): void => {
       if (done === 5) beside.exec(statement);
@@ -135,6 +171,17 @@ async function checkFence(rung: Rung, path: string): Promise<void> {
     const run = new ChainGraph({ saver, records: true, inBody }).run("three", messagesOf(5, STEPS));
     await assert.rejects(run, at === 0 ? /lease is lost/ : /somebody else has saved/);
     beside.close();
-    saver.close();
+    await saver.close();
+  }
+}
+
+/** LangChain prints each error that a handler throws. */
+export async function silently(work: () => Promise<void>): Promise<void> {
+  const { error } = console;
+  console.error = () => undefined;
+  try {
+    await work();
+  } finally {
+    console.error = error;
   }
 }

@@ -9,11 +9,9 @@ import {
   type CheckpointTuple,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
-import type { Database, Statement } from "better-sqlite3";
-import { chunkTag, encode, openFile, RECORDER_NAME, sha256 } from "../../src/testing-internal";
+import { chunkTag, encode, RECORDER_NAME, sha256 } from "../../src/testing-internal";
 import { type Element, elementOf, isStill, NaiveList } from "./naive-list";
-import { NaiveLooks } from "./naive-looks";
-import { NaiveOwnTables, NaiveTables, NO_CHECKSUM, type Tables, type Turn } from "./naive-tables";
+import { NO_CHECKSUM, type Runs, type StoredTurn, type Tables, type Turn } from "./naive-tables";
 
 /** The promises that a {@link NaiveSaver} keeps. Each rung keeps those below it too. */
 export const RUNGS = {
@@ -32,6 +30,22 @@ export const RUNGS = {
 } as const;
 export type Rung = (typeof RUNGS)[keyof typeof RUNGS];
 
+/** Where a naive saver saves. */
+export interface NaivePlace {
+  readonly tables: Tables;
+  has(threadId: string): boolean | Promise<boolean>;
+  turnsOf(threadId: string): StoredTurn[] | Promise<StoredTurn[]>;
+  /**
+   * One transaction with these statements and the thread's row.
+   *
+   * @param runId the run whose lease it needs
+   */
+  commit(statements: readonly Runs[], values: readonly unknown[][], runId: string | undefined): void | Promise<void>;
+  /** A transaction of its own. */
+  takeLease(runId: string, threadId: string): void;
+  close(): void | Promise<void>;
+}
+
 const IS_STEP = /^graph:step:/;
 const HIDDEN_TAG = "langsmith:hidden";
 
@@ -43,20 +57,15 @@ const atEndOfMacrotask = setImmediate;
  * what its rung promises in as few instructions as possible, so that nothing that keeps these promises can be much cheaper.
  */
 export class NaiveSaver extends BaseCheckpointSaver {
-  readonly db: Database;
   readonly handler = new Boundaries(this);
   /** How many transactions it has committed. */
   commits = 0;
   readonly #rung: Rung;
+  readonly #place: NaivePlace;
   readonly #tables: Tables;
-  readonly #looks: NaiveLooks | undefined;
-  readonly #begin: Statement;
-  readonly #commit: Statement;
-  readonly #dataVersion: Statement;
   readonly #text: (value: unknown) => string;
-  #version: unknown;
   /** What the transaction at the end of the macrotask runs. */
-  #statements: Statement[] = [];
+  #statements: Runs[] = [];
   #values: unknown[][] = [];
   #isScheduled = false;
   #committed: Promise<void> | undefined;
@@ -71,16 +80,11 @@ export class NaiveSaver extends BaseCheckpointSaver {
   #action: { turn: Turn; text: string } | undefined;
   #lease: { runId: string; threadId: string } | undefined;
 
-  constructor(path: string, rung: Rung) {
+  constructor(place: NaivePlace, rung: Rung) {
     super();
     this.#rung = rung;
-    const db = openFile(path, { synchronous: "normal" }) as unknown as Database;
-    this.db = db;
-    this.#tables = rung < RUNGS.tables ? new NaiveOwnTables(db) : new NaiveTables(db, rung >= RUNGS.checksums);
-    this.#looks = rung < RUNGS.looks ? undefined : new NaiveLooks(db);
-    this.#begin = db.prepare("BEGIN IMMEDIATE");
-    this.#commit = db.prepare("COMMIT");
-    this.#dataVersion = db.prepare("PRAGMA data_version").pluck();
+    this.#place = place;
+    this.#tables = place.tables;
     this.#text = rung < RUNGS.values ? (value) => JSON.stringify(value) : encode;
   }
 
@@ -91,31 +95,22 @@ export class NaiveSaver extends BaseCheckpointSaver {
   }
 
   /** What the bench asks of a saver that records turns. */
-  readonly turns = { list: async (threadId: string) => this.#tables.turnsOf(threadId) };
+  readonly turns = { list: async (threadId: string, _options?: unknown) => this.#place.turnsOf(threadId) };
 
   /** The newest checkpoint's messages as they are stored: the texts. */
   messagesOf(threadId: string): string[] {
     return this.#tables.messagesOf(threadId);
   }
 
-  close(): void {
-    this.db.close();
+  close(): void | Promise<void> {
+    return this.#place.close();
   }
 
   /** A run begins. With a lease, that is a transaction of its own. */
   async runStarts(runId: string, threadId: string): Promise<void> {
     if (this.#rung < RUNGS.fence) return;
     this.#lease = { runId, threadId };
-    this.#looks?.before();
-    this.#begin.run();
-    try {
-      this.#version = this.#dataVersion.get();
-      this.#tables.takeLease(runId, threadId);
-      this.#commit.run();
-    } finally {
-      if (this.db.inTransaction) this.db.exec("ROLLBACK");
-    }
-    this.#looks?.after();
+    this.#place.takeLease(runId, threadId);
     this.commits += 1;
   }
 
@@ -204,7 +199,7 @@ export class NaiveSaver extends BaseCheckpointSaver {
   }
 
   override async getTuple({ configurable }: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    if (this.#tables.has(String(configurable?.["thread_id"]))) throw new Error("this saver runs new threads only");
+    if (await this.#place.has(String(configurable?.["thread_id"]))) throw new Error("this saver runs new threads only");
     return undefined;
   }
 
@@ -218,7 +213,7 @@ export class NaiveSaver extends BaseCheckpointSaver {
   }
 
   /** Runs with the transaction at the end of the macrotask. */
-  later(statement: Statement, values: unknown[]): void {
+  later(statement: Runs, values: unknown[]): void {
     this.#statements.push(statement);
     this.#values.push(values);
   }
@@ -280,32 +275,24 @@ export class NaiveSaver extends BaseCheckpointSaver {
     this.#isScheduled = false;
     this.#committed = undefined;
     const resolve = this.#resolve;
+    const done = (): void => {
+      this.commits += 1;
+      resolve();
+    };
     try {
       if (this.#action !== undefined) throw new Error("an Action without its writes");
-      this.#looks?.before();
-      this.#begin.run();
-      if (this.#rung >= RUNGS.fence) this.#refuseOthers();
-      for (let at = 0; at < statements.length; at += 1) (statements[at] as Statement).run(...(values[at] as unknown[]));
-      this.#tables.threadRow();
-      this.#commit.run();
-      this.#looks?.after();
+      const committed = this.#place.commit(statements, values, this.#lease?.runId);
+      if (committed === undefined) done();
+      else committed.then(done, this.#failed);
     } catch (error) {
-      if (this.db.inTransaction) this.db.exec("ROLLBACK");
-      this.#reject(error);
-      this.#awaited?.fails(error);
-      return;
+      this.#failed(error);
     }
-    this.commits += 1;
-    resolve();
   };
 
-  /** If others have written: the lease must still be there, and the thread as this saver left it. */
-  #refuseOthers(): void {
-    const version = this.#dataVersion.get();
-    if (version === this.#version) return;
-    this.#tables.refuseChanged(this.#lease?.runId);
-    this.#version = version;
-  }
+  readonly #failed = (error: unknown): void => {
+    this.#reject(error);
+    this.#awaited?.fails(error);
+  };
 }
 
 /** A UUID that begins with the time, so that rows come in the order of their ids. */

@@ -1,10 +1,20 @@
-import type { Database, Statement } from "better-sqlite3";
+import type { Statement } from "better-sqlite3";
 import { hashOf, sha256 } from "../../src/testing-internal";
 import type { Element, NaiveList } from "./naive-list";
 
-/** Where statements go that the next transaction runs. */
+/** A statement that the next transaction runs. */
+export interface Runs {
+  run(...values: unknown[]): unknown;
+}
+
+/** Where such statements go. */
 interface Later {
-  later(statement: Statement, values: unknown[]): void;
+  later(statement: Runs, values: unknown[]): void;
+}
+
+/** As better-sqlite3 prepares statements. */
+export interface Prepares {
+  prepare(text: string): Statement;
 }
 
 /** A node that runs. */
@@ -26,7 +36,7 @@ export interface NaiveCheckpoint {
   createdAt: number;
 }
 
-interface StoredTurn {
+export interface StoredTurn {
   turnType: string;
   checkpointId: string;
   durable: boolean;
@@ -55,13 +65,13 @@ export interface Tables {
 
 /** Four tables without an index, as little as a saver with turns needs. */
 export class NaiveOwnTables implements Tables {
-  readonly #db: Database;
+  readonly #db: Prepares;
   readonly #insert: Record<"checkpoints" | "messages" | "writes" | "turns", Statement>;
   #threadId = "";
   #head = "";
   #seq = 0;
 
-  constructor(db: Database) {
+  constructor(db: Prepares & { exec(text: string): unknown }) {
     this.#db = db;
     db.exec(`CREATE TABLE checkpoints (thread TEXT, id TEXT, parent TEXT, body TEXT, channels TEXT, metadata TEXT, PRIMARY KEY (thread, id)) WITHOUT ROWID;
       CREATE TABLE messages (thread TEXT, address TEXT, at INTEGER, body TEXT, PRIMARY KEY (thread, at)) WITHOUT ROWID;
@@ -158,7 +168,7 @@ const FINGERPRINT = "DG4QH9fwsq_lShvugvhS0s";
  * The package's tables, with the values that it would insert. What is the same in all rows stands in the statements.
  */
 export class NaiveTables implements Tables {
-  readonly #db: Database;
+  readonly #db: Prepares;
   readonly #hasChecksums: boolean;
   readonly #sql: Record<
     | ("number" | "thread" | "task" | "chunk" | "list" | "item" | "writes" | "snapshot" | "graph")
@@ -181,9 +191,11 @@ export class NaiveTables implements Tables {
   /** The thread's last number that is committed. */
   #committed = 0;
 
-  constructor(db: Database, hasChecksums: boolean) {
+  /** @param threads how many there are */
+  constructor(db: Prepares, hasChecksums: boolean, threads = 0) {
     this.#db = db;
     this.#hasChecksums = hasChecksums;
+    this.#thread = threads;
     const turn = `INSERT INTO langgraph_checkpoints (id, graph_id, node_name, turn_type, serialized_state, task_id, created_at, seq, state_format, thread,
       checkpoint_ns, checkpoint_id, node_task_id, run_id, step, attempt, status, durable, graph, fingerprint, checksum)`;
     this.#sql = {
@@ -220,6 +232,11 @@ export class NaiveTables implements Tables {
       hasLease: db.prepare("SELECT 1 FROM langgraph_runs WHERE run_id = ?").pluck(),
       stands: db.prepare("SELECT 1 FROM langgraph_threads WHERE thread = ? AND seq = ? AND generation = 0 AND epoch = 0").pluck(),
     };
+  }
+
+  /** The thread, and its last number that is committed; undefined on a new one. */
+  get committed(): { thread: number; seq: number } | undefined {
+    return this.#committed === 0 ? undefined : { thread: this.#thread, seq: this.#committed };
   }
 
   newThread(to: Later, threadId: string, taskId: string, createdAt: string): void {

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { type Contender, MEMORY, OFFICIAL, OURS } from "../drive/contenders";
 import { messagesOf } from "../drive/chain-graph";
-import { checkRung } from "../drive/naive-checks";
+import { checkRung, silently } from "../drive/naive-checks";
+import { NaiveFile } from "../drive/naive-file";
 import { NaiveSaver, type Rung, RUNGS } from "../drive/naive-saver";
 import { Script } from "../drive/script";
 import { Thread } from "../drive/thread";
@@ -73,7 +74,7 @@ function naive(rung: Rung): Contender {
     records: true,
     hasFile: true,
     reopens: false,
-    open: async (path) => new NaiveSaver(path, rung),
+    open: async (path) => new NaiveSaver(new NaiveFile(path, rung), rung),
     close: async (saver) => (saver as NaiveSaver).close(),
   };
 }
@@ -197,15 +198,4 @@ function roomOf(stack: readonly Frame[]): string {
     return file === "" && STATEMENT.test(name) ? SQL : rule[0];
   }
   return OUTSIDE;
-}
-
-/** LangChain prints each error that a handler throws. */
-async function silently(work: () => Promise<void>): Promise<void> {
-  const { error } = console;
-  console.error = () => undefined;
-  try {
-    await work();
-  } finally {
-    console.error = error;
-  }
 }

@@ -3,6 +3,9 @@ import { type Contender, OFFICIAL, OURS } from "../drive/contenders";
 import { type Bench, postgresContenders, postgresServer } from "../drive/postgres";
 import { Replay } from "../drive/postgres-replay";
 import { PAIR, Script } from "../drive/script";
+import { checkServer } from "../drive/naive-checks";
+import { NaiveSaver, RUNGS } from "../drive/naive-saver";
+import { NaiveServer } from "../drive/naive-server";
 import { overSlowNetwork } from "../drive/slow-network";
 import { Thread } from "../drive/thread";
 import { conversation } from "../drive/workloads";
@@ -37,6 +40,15 @@ const FLOOR: Contender = {
   close: async () => undefined,
 };
 
+/** Straight code for these threads alone, with the package's tables and the promises of rung 4 of the ladder. */
+const NAIVE = "naive";
+const NAIVE_NAME = "straight code, the same tables and promises";
+const naive = ({ schemaOf }: Bench, url: string): Contender => ({
+  ...{ id: NAIVE, name: NAIVE_NAME, role: "ours", records: true, hasFile: false, reopens: false },
+  open: async () => new NaiveSaver(await NaiveServer.open(url, schemaOf(NAIVE)), RUNGS.values),
+  close: async (saver) => (saver as NaiveSaver).close(),
+});
+
 /** The savers on PostgreSQL, by turns on one server. */
 export const postgres: Scenario = {
   name: POSTGRES,
@@ -48,7 +60,8 @@ export const postgres: Scenario = {
     if (typeof bench === "string")
       return { name: POSTGRES, title, contenders: [], samples, facts: {}, notes: [], absent: [bench] };
     try {
-      const contenders = [...postgresContenders(bench, bench.url), FLOOR];
+      const contenders = [...postgresContenders(bench, bench.url), naive(bench, bench.url), FLOOR];
+      await checkServer(bench.url, bench.schemaOf(NAIVE));
       await countTrips(bench, samples);
       // New code is slow: these threads are for warming up. V8 compiles for about 2,000 steps.
       await conversations(bench, bench.url, { messages: 10, measured: 5, threads: quick ? 5 : WARMING_UP }, new Samples());
@@ -81,6 +94,8 @@ export const postgres: Scenario = {
         `A commit waits for the disk (synchronous_commit on), except where it says "${NO_DISK}": there, the server has fsync off.`,
         `A server ${ROUND_TRIP_MS} ms away is the same one behind a proxy that delays both directions.`,
         `${AT_ONCE} threads at once: all in one process with one saver. Per step means the whole time divided by all steps.`,
+        `"${NAIVE_NAME}": new threads only, one at a time, without reads. It packs, compares, hashes and guards what every save must, and sends the same ` +
+          "rows in one piece. Before anything is measured, PostgresTurnSaver reads and verifies a thread of it, and a thread that somebody else has changed is refused.",
         `"${FLOOR.name}": what PostgresTurnSaver sends for such steps, recorded and sent again to new tables of the same form. No saver with this layout can be faster.`,
         "Round trips are counted by a proxy: how often the saver waits for the server. Those of calls that overlap count each.",
       ];
@@ -107,8 +122,7 @@ async function floors(bench: Bench, quick: boolean, samples: Samples): Promise<v
   for (let round = 0; round < (quick ? 1 : 3); round += 1) samples.add(STEP_AT_ONCE, FLOOR.id, await together.atOnce(bench.url));
 }
 
-async function opened(bench: Bench, url: string) {
-  const contenders = postgresContenders(bench, url);
+async function opened(contenders: readonly Contender[]) {
   return Promise.all(contenders.map(async (contender) => ({ contender, path: "", saver: await contender.open("") })));
 }
 
@@ -119,7 +133,7 @@ async function conversations(
   samples: Samples,
   named?: string,
 ): Promise<void> {
-  const stores = await opened(bench, url);
+  const stores = await opened([...postgresContenders(bench, url), naive(bench, url)]);
   // Short threads come several in a row.
   const atATime = Math.ceil(STEPS_IN_A_ROW / messages);
   for (let first = 0; first < threads; first += atATime) {
@@ -141,14 +155,16 @@ async function conversations(
       });
     }
     const all = groups.flat();
+    // The straight code only saves.
+    const read = all.filter(({ contender }) => contender.id !== NAIVE);
     if (named === undefined) {
-      await takeTurns(all, 5, async (thread) => {
+      await takeTurns(read, 5, async (thread) => {
         samples.add(getAt(messages), thread.contender.id, await timed(() => thread.getTuple()));
       });
     }
     for (const thread of all) await thread.end();
     if (named === undefined) {
-      await takeTurns(all, 3, async (thread) => {
+      await takeTurns(read, 3, async (thread) => {
         samples.add(listAt(messages), thread.contender.id, await timed(() => thread.list(20)));
       });
     }
@@ -172,7 +188,7 @@ async function withoutDisk(quick: boolean, samples: Samples): Promise<string[]> 
 }
 
 async function atOnce(bench: Bench, steps: number, samples: Samples, named = STEP_AT_ONCE): Promise<void> {
-  for (const store of await opened(bench, bench.url)) {
+  for (const store of await opened(postgresContenders(bench, bench.url))) {
     const all = Array.from(
       { length: AT_ONCE },
       (_, seed) => new Thread({ ...store, script: new Script(conversation(seed), PAIR) }),
@@ -198,7 +214,7 @@ async function countTrips(bench: Bench, samples: Samples): Promise<void> {
   // Else a client that sends several statements together could seem to have waited between them.
   proxy.delay = { toServer: 3, toClient: 3 };
   try {
-    for (const store of await opened(bench, proxy.url)) {
+    for (const store of await opened([...postgresContenders(bench, proxy.url), naive(bench, proxy.url)])) {
       const { id } = store.contender;
       const before = proxy.connections;
       const thread = new Thread({ ...store, script: new Script(conversation(0), PAIR) });
