@@ -1,3 +1,4 @@
+import { AIMessage, AIMessageChunk, type BaseMessage, HumanMessage, SystemMessage, ToolMessage } from "@langchain/core/messages";
 import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import fc from "fast-check";
 import { decode, encode } from "../../src/testing-internal";
@@ -119,6 +120,45 @@ function kept(written: readonly (readonly [string, unknown])[]): (readonly [stri
   const first = ["__resume__", "__interrupt__"].flatMap((channel) => (special.has(channel) ? [special.get(channel)!] : []));
   return [...first, ...written.filter(([channel]) => !special.has(channel))];
 }
+
+/** A message of any kind, some of whose properties were replaced after it was made: by ones that share parts with its arguments, too. */
+const editedMessage = fc
+  .tuple(
+    fc.constantFrom<new (fields: never) => BaseMessage>(AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage),
+    fc.constantFrom("content", "contentBlocks"),
+    fc.array(record(anyValue), { maxLength: 3 }),
+    record(anyValue),
+    fc.subarray(["content", "response_metadata", "lc_kwargs", "more"]),
+  )
+  .map(([type, name, blocks, about, edits]) => {
+    const fields = { [name]: [{ type: "text", text: "x".repeat(600) }, ...blocks], response_metadata: about, tool_call_id: "c" };
+    const message = new type(fields as never);
+    const { content, response_metadata: metadata } = message;
+    if (edits.includes("content")) message.content = [...content, { type: "text", text: "y" }] as never;
+    if (edits.includes("response_metadata")) message.response_metadata = { ...metadata, edited: true };
+    if (edits.includes("lc_kwargs")) message.lc_kwargs = { ...message.lc_kwargs, content: [...content] };
+    return edits.includes("more") ? { message, content: message.content } : message;
+  });
+
+it("I3 a process reads from its memory what it read from the file, arguments of messages included", async () => {
+  const path = tempFile();
+  const writer = openOn(path);
+  let threads = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(editedMessage, channelValue), async (value) => {
+      const thread = `t${++threads}`;
+      const versions = { one: 1, list: 1 };
+      await put(writer, { thread, id: 1, values: { one: value, list: [value] }, versions });
+      await withFresh(path, async (saver) => {
+        const read = async (): Promise<unknown> => (await get(saver, { thread }))!.checkpoint.channel_values;
+        const first = fingerprint(await read());
+        for (const again of [await read(), await read()]) expect(fingerprint(again)).toBe(first);
+      });
+    }),
+    { numRuns: runs(100, 1_000) },
+  );
+  writer.close();
+});
 
 describe("I3 against a model", () => {
   const how = fc.record({ look: fc.constantFrom("observer" as const, "both" as const) });

@@ -385,6 +385,14 @@ export class PrivateCopy {
     return copy === NO_COPY ? undefined : new PrivateCopy(copy);
   }
 
+  /**
+   * A copy of what was just decoded, which nobody else holds. It's kept as it is: {@link copyOf} would give what the codec makes of it when
+   * it's saved again, with outdated arguments left out.
+   */
+  static read(value: unknown): PrivateCopy {
+    return new PrivateCopy(value);
+  }
+
   /** What a value is compared with; no shape if there is nothing to compare. Split on first use. */
   get trace(): { readonly shape: Shape | undefined; readonly slots: unknown[] } {
     if (this.#trace !== undefined) return this.#trace;

@@ -1,5 +1,5 @@
 import { createHash, type Hash } from "node:crypto";
-import { ADOPTING, copyOf, decode, EXACT, matches, NO_COPY, PLAIN, PrivateCopy, remade, type Shape, shapesOf } from "../codec";
+import { ADOPTING, decode, EXACT, matches, PLAIN, PrivateCopy, remade, type Shape, shapesOf } from "../codec";
 import type { PackedWhole, Remembered, Segment } from "../store/store";
 
 /** What is remembered of a channel. */
@@ -289,14 +289,13 @@ export class Element {
 
   /** Undefined for a value that can only be compared by its text. */
   get copy(): PrivateCopy | undefined {
-    return (this.#copy = this.#copy === null ? PrivateCopy.of(decode(this.text)) : this.#copy);
+    return (this.#copy = this.#copy === null ? PrivateCopy.read(decode(this.text)) : this.#copy);
   }
 
-  /** The value of the text, a new copy for each caller. Copying is cheaper than decoding, and long strings are shared. */
+  /** The value of the text, a new one for each caller. Remaking is cheaper than decoding, and long strings are shared. */
   value(): unknown {
-    const copy = this.#isRead ? this.copy : undefined;
-    const value = copy === undefined ? NO_COPY : copyOf(copy.value);
-    return value === NO_COPY ? decode(this.text) : value;
+    const trace = this.#isRead ? this.copy?.trace : undefined;
+    return trace?.shape?.canBeRemade === true ? remade(trace.shape, trace.slots, 0) : decode(this.text);
   }
 
   /** Whether a value still has this text. `encodeValue` is called if only the text can tell. */
