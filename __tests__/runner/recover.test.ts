@@ -195,6 +195,27 @@ describe("recover", () => {
     expect(at.ledger.count("doubt pays")).toBe(1);
   });
 
+  test("S9.4 S4.7 a process that has lost its thread to recovery doesn't make recovery forget it when its own run stops", async () => {
+    let wake = (): void => undefined;
+    const asleep = new Promise<void>((resolve) => (wake = resolve));
+    const owner = world(() => asleep);
+    const run = failsWith(owner.runner.invoke(input, { threadId: "t" }));
+    while (owner.ledger.count("t pays") === 0) await pause(5);
+    const worker = world(broken, {}, owner.path);
+    const { store } = internalsOf(worker.saver);
+    await store.beatRuns(
+      (await store.allRuns("", 100)).map(({ runId }) => runId),
+      -1,
+    );
+    expect(ids((await worker.runner.recover({ waitMs: 0 })).failed)).toEqual(["t"]);
+    wake();
+    expect(await run).toMatchObject({ code: "LEASE_LOST" });
+    expect((await store.recoveryOf("t", Date.now()))?.tries).toBe(1);
+    const healthy = world(undefined, {}, owner.path);
+    expect(ids((await healthy.runner.recover({ waitMs: 0 })).resumed)).toEqual(["t"]);
+    expect(owner.ledger.all.filter((line) => line !== "t a")).toEqual(["t pays", "t b", "t b", "t c"]);
+  });
+
   test("S9.4 S3.3 a thread whose completed nodes changed is left to a worker that has its version, no matter what the runner's policy is", async () => {
     const at = world();
     await crashed(at, "t");

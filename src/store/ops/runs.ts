@@ -25,9 +25,12 @@ const BEAT_UNLOCKED = textFor(
 );
 const LEAVE = `UPDATE langgraph_runs SET run_id = ?2, beat_at = ${LEFT} WHERE run_id = ?1`;
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
-/** A run that succeeded leaves nothing to recover. One that failed in a caller's hands does, if recovery had given up before. */
+/**
+ * A run that succeeded leaves nothing to recover. One that failed in a caller's hands does, if recovery had given up before. One whose
+ * thread was taken over says nothing of it.
+ */
 const RECOVERED = `DELETE FROM langgraph_recoveries WHERE thread = (SELECT thread FROM langgraph_threads WHERE thread_id = ?1)
-  AND (?2 = 1 OR given_up = 0)`;
+  AND (?2 = 1 OR given_up = 0) AND EXISTS (SELECT 1 FROM langgraph_runs WHERE run_id = ?3)`;
 
 export function* beginRun(
   session: Session,
@@ -102,8 +105,8 @@ function beatText(session: Session, at: number): string {
  */
 export function* endRun(session: Session, runId: string, ran?: { threadId: string; succeeded: boolean }): Program<void> {
   session.ended.set(runId, true);
+  if (ran !== undefined) yield* session.run(RECOVERED, ran.threadId, ran.succeeded ? 1 : 0, runId);
   yield* removeRun(session, runId);
-  if (ran !== undefined) yield* session.run(RECOVERED, ran.threadId, ran.succeeded ? 1 : 0);
 }
 
 function* removeRun(session: Session, runId: string): Program<void> {
