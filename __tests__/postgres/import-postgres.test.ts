@@ -6,6 +6,7 @@ import { importOfficialPostgres } from "langgraph-checkpoint-turns/import";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { PostgresTurnSaver } from "langgraph-checkpoint-turns/postgres";
 import { Pool } from "pg";
+import { setRoundTripHook } from "../../src/testing-internal";
 import { fillThreads, say, worldGraph } from "../import/imp-world";
 import { collect, thread } from "../support/diff-harness";
 import { refusal } from "../support/eff-world";
@@ -188,4 +189,42 @@ test("S9.7 an import from a pool of one that its saver uses is refused at once; 
     await saver.close();
     await own.end();
   }
+});
+
+test("S9.7 an import that waits for a table that is written again reads all of it, and waits for a lock for a minute at most", async () => {
+  const name = `${SCHEMA} locked`;
+  const source = new PostgresSaver(pool, undefined, { schema: name });
+  await source.setup();
+  await fillThreads(source);
+  const saver = openSaver(tempFile(), { logger: quiet });
+  savers.push(saver);
+  await saver.setup?.();
+  const locker = await pool.connect();
+  const isWaiting = async (): Promise<boolean> =>
+    (await pool.query("SELECT 1 FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", [locker.processID])).rowCount !== 0;
+  const sent: string[][] = [];
+  try {
+    for (const table of ["checkpoints", "checkpoint_blobs", "checkpoint_writes"]) {
+      await locker.query(`BEGIN; ALTER TABLE "${name}".${table} ADD COLUMN again_${table} text DEFAULT gen_random_uuid()::text`);
+      setRoundTripHook((texts) => sent.push([...texts]));
+      const imported = importOfficialPostgres(saver, url, { schema: name, mapThreadId: (id) => `${table} ${id}` });
+      while (!(await isWaiting())) await new Promise((resolve) => setTimeout(resolve, 20));
+      await locker.query("COMMIT");
+      const { threads } = await imported;
+      expect(threads.map(({ threadId, verified }) => [threadId, verified])).toEqual(THREADS.map((id) => [id, true]));
+      setRoundTripHook(undefined);
+      for (const id of THREADS)
+        expect(comparable(await saver.getTuple(thread(`${table} ${id}`)))).toEqual(comparable(await source.getTuple(thread(id))));
+    }
+  } finally {
+    setRoundTripHook(undefined);
+    await locker.query("ROLLBACK");
+    locker.release();
+    await pool.query(`DROP SCHEMA "${name}" CASCADE`);
+  }
+  const begun = sent.flatMap((texts, at) =>
+    texts.some((text) => text.includes("checkpoint_id")) ? [sent.slice(0, at + 1).flat()] : [],
+  );
+  for (const texts of begun)
+    expect(texts.join()).toMatch(/BEGIN.*SET LOCAL lock_timeout TO 60000,LOCK TABLE .* IN ACCESS SHARE MODE/s);
 });

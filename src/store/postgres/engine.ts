@@ -363,9 +363,9 @@ export const OWN_PATH = "SET LOCAL search_path TO pg_catalog";
 
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
 const BEGIN_WRITE = named("BEGIN ISOLATION LEVEL READ COMMITTED");
-const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
-/** SQLSTATE: a table or the schema isn't there, or the role has no rights to one of them. */
-const CANNOT_LOCK = ["42P01", "3F000", "42501"];
+export const BEGIN_READ = { text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" };
+/** SQLSTATE: a table or the schema isn't there, or is a foreign one, or the role has no rights to one of them. */
+export const CANNOT_LOCK = ["42P01", "3F000", "42809", "42501"];
 /** For this transaction alone, as all of them. */
 const LOCK_LIMIT = "pg_catalog.set_config('lock_timeout', $1, true)";
 /** Users of the same pool may have changed both for the session. The driver writes and reads UTF-8. */

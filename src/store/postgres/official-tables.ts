@@ -2,13 +2,14 @@ import { TurnsError } from "../../errors";
 import type { OfficialBlob, OfficialRow, OfficialSource, OfficialWrite } from "../official-source";
 import type { Query } from "./batch";
 import { Connection, type PgPool } from "./driver";
-import { quoted } from "./engine";
-import { translated } from "./failures";
+import { BEGIN_READ, CANNOT_LOCK, quoted } from "./engine";
+import { sqlState, translated } from "./failures";
 import { isShared, listenTo, nameOfDatabase, openPool } from "./pool";
 
 const CONNECT_WITHIN_MS = 30_000;
-const ANSWER_WITHIN_MS = 60_000;
-const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const LOCKED_WITHIN_MS = 60_000;
+/** The server says by itself that a lock took too long. */
+const ANSWER_WITHIN_MS = LOCKED_WITHIN_MS + 30_000;
 const TABLES = {
   checkpoints: ["thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "checkpoint", "metadata"],
   checkpoint_blobs: ["thread_id", "checkpoint_ns", "channel", "version", "type", "blob"],
@@ -26,6 +27,8 @@ const statements = (schema: string) => {
   const write = "task_id, idx, channel, type, pg_catalog.encode(blob, 'base64')";
   const byId = 'checkpoint_id COLLATE "C", checkpoint_ns COLLATE "C"';
   return {
+    limit: `SET LOCAL lock_timeout TO ${LOCKED_WITHIN_MS}`,
+    lock: `LOCK TABLE ${checkpoints}, ${blobs}, ${writes} IN ACCESS SHARE MODE`,
     has: `SELECT 1 FROM ${checkpoints} WHERE thread_id = $1 LIMIT 1`,
     first: `SELECT thread_id FROM ${checkpoints} ORDER BY thread_id LIMIT 1`,
     next: `SELECT thread_id FROM ${checkpoints} WHERE thread_id > $1 ORDER BY thread_id LIMIT 1`,
@@ -134,11 +137,21 @@ class OfficialTables implements OfficialSource {
 
   async frozen<T>(work: () => Promise<T>): Promise<T> {
     if ((this.pool.options as { max?: number }).max === 1 && isShared(this.pool)) throw poolOfOne();
+    return this.#inTransaction(work);
+  }
+
+  /** Behind locks on the tables, as {@link PostgresEngine.read} has it. */
+  async #inTransaction<T>(work: () => Promise<T>): Promise<T> {
     const connection = await this.#connected();
+    const [begin, lock] = [[BEGIN_READ, { text: this.sql.limit }], { text: this.sql.lock }];
     let isOver = false;
     try {
       this.#frozen = connection;
-      await this.#one(BEGIN);
+      const refused = (await connection.send([...begin, lock])).find((answer) => "error" in answer);
+      // Then the reads say what is wrong, or there is nothing to lock.
+      if (refused !== undefined && CANNOT_LOCK.includes(sqlState(refused.error)))
+        await this.#all([{ text: "ROLLBACK" }, ...begin]);
+      else if (refused !== undefined) throw translated(refused.error, this.file);
       const result = await work();
       await this.#one("COMMIT");
       isOver = true;
@@ -163,15 +176,11 @@ class OfficialTables implements OfficialSource {
   }
 
   async #all(queries: readonly Query[]): Promise<Rows[]> {
-    const connection = this.#frozen ?? (await this.#connected());
-    try {
-      return (await connection.send(queries)).map((answer) => {
-        if ("error" in answer) throw translated(answer.error, this.file);
-        return answer.rows;
-      });
-    } finally {
-      if (connection !== this.#frozen) connection.release();
-    }
+    if (this.#frozen === undefined) return this.#inTransaction(() => this.#all(queries));
+    return (await this.#frozen.send(queries)).map((answer) => {
+      if ("error" in answer) throw translated(answer.error, this.file);
+      return answer.rows;
+    });
   }
 }
 
