@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { defineEffect } from "langgraph-checkpoint-turns";
+import { defineEffect, type TurnsError } from "langgraph-checkpoint-turns";
 import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { migrationSql, PostgresTurnSaver, type PostgresTurnSaverOptions } from "langgraph-checkpoint-turns/postgres";
 import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
@@ -214,10 +214,21 @@ test("S7.1 PostgreSQL: vacuum() vacuums the tables, and says so if the role may 
   expect(await run(url, vacuumed)).toEqual([{ tables: 1 }]);
   await run(url, "GRANT USAGE ON SCHEMA turns TO turns", "GRANT SELECT ON ALL TABLES IN SCHEMA turns TO turns");
   const other = url.replace("//postgres:", "//turns:");
-  await withSaver(other, { migrate: "never", readOnly: true }, async (saver) => {
-    await expect(vacuum(saver)).rejects.toMatchObject({
-      code: "STORE_UNAVAILABLE",
-      message: expect.stringMatching(/may not vacuum them.*the role that owns the tables/s),
+  for (const level of ["notice", "error"]) {
+    await run(url, `ALTER ROLE turns SET client_min_messages = ${level}`);
+    await withSaver(other, { migrate: "never", readOnly: true }, async (saver) => {
+      await expect(vacuum(saver)).rejects.toMatchObject({
+        code: "STORE_UNAVAILABLE",
+        message: expect.stringMatching(/may not vacuum them.*the role that owns the tables/s),
+      });
     });
+  }
+  await run(url, "ALTER TABLE turns.langgraph_runs OWNER TO turns");
+  await withSaver(other, { migrate: "never", readOnly: true }, async (saver) => {
+    const { data } = (await vacuum(saver).catch((error: unknown) => error)) as TurnsError;
+    expect(data["skipped"]).toContain("langgraph_effects");
+    expect(data["skipped"]).not.toContain("langgraph_runs");
   });
+  await run(url, "ALTER ROLE turns RESET client_min_messages", `ALTER DATABASE ${new URL(url).pathname.slice(1)} OWNER TO turns`);
+  await withSaver(other, { migrate: "never", readOnly: true }, vacuum);
 });

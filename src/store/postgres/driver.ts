@@ -48,11 +48,6 @@ interface OpenClient {
   readonly connection?: { readonly stream?: { destroy?(error?: Error): void } };
 }
 
-interface NoticingClient {
-  on(event: "notice", listener: (notice: { routine?: string }) => void): unknown;
-  removeListener(event: "notice", listener: (notice: { routine?: string }) => void): unknown;
-}
-
 /** For tests: called whenever a connection sends statements. */
 let onRoundTrip: ((texts: readonly string[]) => void) | undefined;
 
@@ -170,14 +165,6 @@ export class Connection {
     const answer = answers[queries.findIndex(({ tellsServer }) => tellsServer)];
     if (answer === undefined || "error" in answer) return;
     this.#open[PREPARED] = answer.rows[0]?.[0] === this.#open.processID ? new Map() : false;
-  }
-
-  /** Calls back for each warning of the server. @returns stops that */
-  listenToWarnings(onWarning: (routine: string | undefined) => void): () => void {
-    const client = this.#client as unknown as NoticingClient;
-    const listener = ({ routine }: { routine?: string }): void => onWarning(routine);
-    client.on("notice", listener);
-    return () => void client.removeListener("notice", listener);
   }
 
   /** @param isInDoubt nobody knows what state the connection is in, so that nobody must use it again */
