@@ -159,6 +159,12 @@ test.each<[string, () => string | Promise<string>, string, RegExp]>([
     "STORE_UNAVAILABLE",
     /closed the connection \(F0000: a root certificate is missing\)/,
   ],
+  [
+    "the same from a server that speaks another language",
+    () => stranger(message("E", "SFATALE\0VFATAL\0CF0000\0Mmanca un certificato\0\0")),
+    "STORE_UNAVAILABLE",
+    /closed the connection \(F0000: manca un certificato\)/,
+  ],
   ["a server that isn't PostgreSQL", () => stranger("HTTP/1.1 400 Bad Request\r\n\r\n"), "STORE_UNAVAILABLE", /can't be reached/],
 ])("S9.3 PostgreSQL: %s", async (_, at, code, message) => {
   const error = await failure(await at());
@@ -279,6 +285,45 @@ test("S9.5 PostgreSQL: the rights that are documented are enough for an encrypte
   await saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
   expect(await saver.verify()).toMatchObject({ ok: true });
   await saver.close();
+});
+
+test.each([
+  [
+    "42501",
+    "row-level security that the tables' owner has to obey",
+    "ALTER TABLE IT ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+    /row-level security \(42501.*ALTER TABLE name NO FORCE ROW LEVEL SECURITY;/s,
+    "ALTER TABLE IT NO FORCE ROW LEVEL SECURITY",
+  ],
+  [
+    "55000",
+    "a published table without a replica identity",
+    "ALTER TABLE IT REPLICA IDENTITY NOTHING; CREATE PUBLICATION published FOR TABLE IT",
+    /55000.*ALTER TABLE name REPLICA IDENTITY DEFAULT;/s,
+    "ALTER TABLE IT REPLICA IDENTITY DEFAULT",
+  ],
+])(
+  "S9.5 PostgreSQL: a save that fails with %s for %s says so, with the statement that helps",
+  async (code, _, change, says, repair) => {
+    const own = { schema: schemaAt(`failures-${code}`), logger: quiet };
+    const saver = PostgresTurnSaver.fromConnString(server.url, own);
+    const save = async () => saver.put(thread("t"), emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    await saver.setup();
+    const run = (text: string) => admin.query(text.replaceAll(/\bIT\b/g, () => `"${own.schema}".langgraph_threads`));
+    await save();
+    await run(change);
+    await expect(save()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", message: expect.stringMatching(says) });
+    await run(repair);
+    await save();
+    await saver.close();
+  },
+);
+
+test("S9.3 PostgreSQL: a database that accepts no connections says so, with the statement that helps", async () => {
+  await admin.query("CREATE DATABASE closed ALLOW_CONNECTIONS false");
+  const error = await failure(url({ pathname: "/closed", password: new URL(server.url).password }));
+  expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { sqlstate: "55000" } });
+  expect(error.message).toMatch(/55000.*ALTER DATABASE name ALLOW_CONNECTIONS true;/s);
 });
 
 test("S9.3 PostgreSQL: a role whose transactions are read-only is told so, and saves nothing", async () => {

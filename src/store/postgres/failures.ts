@@ -46,7 +46,7 @@ export class ConnectionRefused extends Error {
   }
 }
 
-type Reason = "login" | "encryption" | "ended" | "url" | "native";
+type Reason = "login" | "encryption" | "ended" | "url" | "native" | "closed";
 /** The driver has no codes for these. */
 const REASONS: readonly (readonly [says: RegExp, reason: Reason])[] = [
   [/calling end on the pool/, "ended"],
@@ -57,7 +57,7 @@ const REASONS: readonly (readonly [says: RegExp, reason: Reason])[] = [
 
 /** @returns what it means that no connection could be had */
 export function meaningOfRefusal(error: unknown): unknown {
-  if (sqlState(error) !== "") return error;
+  if (sqlState(error) !== "") return isPassing(error) ? error : new ConnectionRefused(error, "closed");
   const { code = "" } = error as { code?: string };
   const [, reason] = REASONS.find(([says]) => says.test(`${code} ${messageOf(error)}`)) ?? [];
   return reason === undefined ? new ConnectionLost(error) : new ConnectionRefused(error, reason);
@@ -120,7 +120,7 @@ export function isDoubtful(error: unknown): boolean {
 
 /**
  * Whether a pooler says that it has lost its server. It answers the first statement that is unanswered, no matter what the server has done
- * meanwhile. The server itself says such things of a statement only before it ends the session.
+ * meanwhile. The server itself says such things of a statement only before it ends the session. Only a server translates the severity.
  */
 export function isLostBehind(error: unknown): boolean {
   const state = sqlState(error);
@@ -199,6 +199,18 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
   ["3D000", "STORE_UNAVAILABLE", "doesn't exist", "Nothing was saved. Create it, or correct the connection string."],
   ["42501", "STORE_UNAVAILABLE", "refuses it for lack of rights", RIGHTS],
   [
+    "policy",
+    "STORE_UNAVAILABLE",
+    "refuses it by row-level security",
+    "Nothing of it was saved. For each table, the owner runs ALTER TABLE name NO FORCE ROW LEVEL SECURITY; if the saver has the owner's role, or CREATE POLICY saver ON name TO role USING (true); if it has another one.",
+  ],
+  [
+    "55000",
+    "STORE_UNAVAILABLE",
+    "is set up in a way that doesn't allow it",
+    "Nothing of it was saved. If a table that is published has no replica identity: ALTER TABLE name REPLICA IDENTITY DEFAULT; if the database accepts no connections: ALTER DATABASE name ALLOW_CONNECTIONS true;",
+  ],
+  [
     "42P01 3F000",
     "STORE_UNAVAILABLE",
     "doesn't have the tables of this package",
@@ -216,6 +228,12 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "can't index a name of more than about 2,700 bytes",
     `${NOTHING} Use shorter thread ids, checkpoint namespaces and names.`,
   ],
+  [
+    "23502 42703 42P10",
+    "STORE_FAILED",
+    "doesn't have its tables as this package made them",
+    `${NOTHING} npx turns doctor --db URL --schema NAME says what differs, and which statement repairs it.`,
+  ],
   ["23", "STORE_FAILED", "refused a row that conflicts with another, or with a trigger", NOTHING],
   [
     "XX001 XX002",
@@ -225,19 +243,25 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
   ],
 ];
 const OTHER = ["", "STORE_FAILED", "reported an error", `${NOTHING} The server's log says more.`] as const;
-/** With such an error the server ends the connection, often before it has admitted anybody. */
-const FATAL = ["", "STORE_UNAVAILABLE", "closed the connection", "Nothing was saved. The server's log says more."] as const;
+const CLOSED = ["", "STORE_UNAVAILABLE", "closed the connection", "Nothing was saved. The server's log says more."] as const;
+/** A policy refuses a row, or `row_security` is off. The message may be in any language. */
+const BY_POLICY = /^(ExecWithCheckOptions|check_enable_rls)$/;
 
-/** Translates an error of the server or the connection into our error family. Everything else is returned unchanged. */
-export function translated(error: unknown, database: string): unknown {
+/**
+ * Translates an error of the server or the connection into our error family. Everything else is returned unchanged.
+ *
+ * @param other for an error without a meaning of its own
+ */
+export function translated(error: unknown, database: string, other: (typeof MEANINGS)[number] = OTHER): unknown {
   if (TurnsError.is(error)) return error;
   if (error instanceof PlanLost || error instanceof LeftAborted) return translated(error.cause, database);
+  if (error instanceof ConnectionRefused && error.reason === "closed") return translated(error.cause, database, CLOSED);
   const sqlstate = sqlState(error);
-  const kind = sqlstate === "" ? kindOfLoss(error) : sqlstate;
+  const kind =
+    sqlstate === "" ? kindOfLoss(error) : BY_POLICY.test((error as { routine?: string }).routine ?? "") ? "policy" : sqlstate;
   if (kind === undefined) return error;
   const [, code, problem, remedy] =
-    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ??
-    ((error as { severity?: string }).severity === "FATAL" ? FATAL : OTHER);
+    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ?? other;
   const { message, cause } = error as Error;
   return new TurnsError(code, {
     problem: `Database ${database} ${problem} (${sqlstate === "" ? message : `${sqlstate}: ${message}`}).`,
