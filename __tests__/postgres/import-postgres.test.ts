@@ -200,8 +200,9 @@ test("S9.7 an import that waits for a table that is written again reads all of i
   savers.push(saver);
   await saver.setup?.();
   const locker = await pool.connect();
-  const isWaiting = async (): Promise<boolean> =>
-    (await pool.query("SELECT 1 FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", [locker.processID])).rowCount !== 0;
+  const { rows: own } = await locker.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const waiting = "SELECT 1 FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
+  const isWaiting = async (): Promise<boolean> => (await pool.query(waiting, [own[0]?.pid])).rowCount !== 0;
   const sent: string[][] = [];
   try {
     for (const table of ["checkpoints", "checkpoint_blobs", "checkpoint_writes"]) {

@@ -3,7 +3,10 @@
  * which takes no time, and names the statement that repairs it.
  */
 
-/** A part of a schema, as the database tells it; see `Dialect.schema`. */
+/**
+ * A part of a schema, as the database tells it; see `Dialect.schema`. The text of a column is its type. A server doesn't keep the
+ * statement that made a table: there a column's rules follow, behind a semicolon.
+ */
 export type SchemaPart = [kind: "table" | "column" | "index" | "invalid" | "trigger", table: string, name: string, text: string];
 
 export interface Drift {
@@ -25,6 +28,10 @@ const COLUMN = /^ {2}([a-z_]+) +([A-Za-z]+)(.*?),?$/gm;
  */
 export function driftOf(sql: string, place: string, found: readonly SchemaPart[]): Drift[] {
   const code = sql.replaceAll(/--.*$/gm, "");
+  const indexes = [...code.matchAll(INDEX)].map(([statement, unique = "", name = "", table = "", rest = ""]): Index => ({
+    ...{ name, table, unique, rest, create: inOneLine(statement, place) },
+    drop: () => `DROP INDEX ${place}${name};`,
+  }));
   const has = (kind: SchemaPart[0], name: string, table = name): SchemaPart | undefined =>
     found.find((part) => part[0] === kind && part[1] === table && part[2] === name);
   const drift: Drift[] = [];
@@ -50,49 +57,122 @@ export function driftOf(sql: string, place: string, found: readonly SchemaPart[]
         );
       } else if (typeOf(column[3]) !== typeOf(type)) {
         differs(
-          `Column ${name} of table ${table} has type ${column[3]}, not ${type}.`,
+          `Column ${name} of table ${table} has type ${column[3].split(";", 1)[0]}, not ${type}.`,
           "Restore a backup, or move the threads to a new database: turns move.",
         );
       }
     }
     const text = has("table", table)?.[3] ?? "";
-    if (
-      text !== "" &&
-      columns.every(([, name = ""]) => has("column", name, table) !== undefined) &&
-      plain(text) !== plain(statement)
-    )
+    if (text === "") {
+      for (const [kind, on, name, column] of found)
+        if (kind === "column" && on === table) {
+          const own = columns.find(([, each]) => each === name);
+          const quotedName = own === undefined ? quoted(name) : name;
+          const quotedPlace = place.replaceAll("'", "''");
+          const alter = `ALTER TABLE ${place}${table} ALTER COLUMN ${quotedName}`;
+          for (const [rule, clause] of ruleDrift(own?.[3], column)) {
+            // An identity begins with 1 again.
+            const behind = ` SELECT setval(pg_get_serial_sequence('${quotedPlace}${table}', '${name}'), max(${name})) FROM ${place}${table};`;
+            differs(`Column ${name} of table ${table} ${rule}`, `${alter} ${clause};${clause.startsWith("ADD") ? behind : ""}`);
+          }
+        }
+      indexes.push(...keysOf(table, columns, body, place));
+    } else if (columns.every(([, name = ""]) => has("column", name, table) !== undefined) && plain(text) !== plain(statement))
       differs(
         `Table ${table} was made by another statement.`,
         `Move the threads to a new database: turns move. It should be: ${inOneLine(statement, place)}`,
       );
   }
-  for (const [statement, unique = "", name = "", table = "", rest = ""] of code.matchAll(INDEX)) {
-    const create = inOneLine(statement, place);
-    const repair = `DROP INDEX ${place}${name}; ${create}`;
-    const index = has("index", name, table);
+  for (const { name, table, unique, rest, create, drop } of indexes) {
+    if (has("table", table) === undefined) continue;
+    const index = found.find((part) => part[0] === "index" && part[2] === name);
     if (index === undefined) {
-      if (has("table", table) !== undefined)
-        differs(`Index ${name} of table ${table} is missing, so queries that need it read the whole table.`, create);
+      differs(`Index ${name} of table ${table} is missing, so queries that need it read the whole table.`, create);
     } else if (has("invalid", name, table) !== undefined) {
-      differs(`Index ${name} of table ${table} isn't used by the server.`, repair);
-    } else if (definition(index[3]) !== definition(`CREATE ${unique}INDEX i ON t ${rest}`)) {
-      differs(`Index ${name} of table ${table} is another one.`, repair);
+      differs(`Index ${name} of table ${table} isn't used by the server.`, `${drop(table)} ${create}`);
+    } else if (index[1] !== table || definition(index[3]) !== definition(`CREATE ${unique}INDEX i ON t ${rest}`)) {
+      differs(`Index ${name} of table ${table} is another one.`, `${drop(index[1])} ${create}`);
     }
-  }
-  for (const [kind, table, name] of found) {
-    if (kind !== "trigger") continue;
-    // Somebody else chose its name, and a person may paste this.
-    const drop = `DROP TRIGGER "${name.replaceAll('"', '""')}"`;
-    differs(
-      `Table ${table} has a trigger ${name} that this package didn't make.`,
-      place === "" ? `${drop};` : `${drop} ON ${place}${table};`,
-    );
   }
   return drift;
 }
 
+/** Triggers that this package didn't make. They may be what somebody wants. */
+export function triggersIn(found: readonly SchemaPart[], place: string): Drift[] {
+  return found
+    .filter(([kind]) => kind === "trigger")
+    .map(([, table, name]) => {
+      // Somebody else chose its name, and a person may paste this.
+      const quotedName = quoted(name);
+      const drop = `DROP TRIGGER ${quotedName}`;
+      return {
+        what: `Table ${table} has a trigger ${name} that this package didn't make.`,
+        remedy: place === "" ? `${drop};` : `${drop} ON ${place}${table};`,
+        isMissing: false,
+      };
+    });
+}
+
+const NOT_NULL = "NOT NULL";
+
+/** The rules of a column that a save meets. */
+function rulesOf(text: string): string[] {
+  const [value = "", identity = ""] = [/DEFAULT ('[^']*'|\S+)/, /GENERATED ALWAYS AS IDENTITY/].map(
+    (rule) => rule.exec(text)?.[0],
+  );
+  const isFilled = /NOT NULL|PRIMARY KEY|IDENTITY/.test(text);
+  return [isFilled ? NOT_NULL : "", value.replace("pg_catalog.", ""), identity].filter((rule) => rule !== "");
+}
+
+/**
+ * @param wanted the column in the migrations; undefined if it isn't theirs
+ * @returns what differs in the rules, and the clauses of ALTER COLUMN that repair it
+ */
+function ruleDrift(wanted: string | undefined, column: string): [rule: string, clause: string][] {
+  const [own, there] = [rulesOf(wanted ?? ""), rulesOf(column)];
+  const drift = own
+    .filter((rule) => !there.includes(rule))
+    .map((rule): [string, string] => [`doesn't have ${rule}.`, `${rule.startsWith("GENERATED") ? "ADD" : "SET"} ${rule}`]);
+  // Somebody else's column may be filled by a default.
+  if (there.includes(NOT_NULL) && !own.includes(NOT_NULL) && (wanted !== undefined || there.length === 1))
+    drift.push(["has NOT NULL, which this package didn't give it.", "DROP NOT NULL"]);
+  return drift;
+}
+
+interface Index {
+  name: string;
+  table: string;
+  unique: string;
+  /** The columns and what follows, as in CREATE INDEX. */
+  rest: string;
+  create: string;
+  /** @param on the table that has it */
+  drop: (on: string) => string;
+}
+
+/** The indexes of a table's keys, by the names that PostgreSQL gives them. */
+function keysOf(table: string, columns: readonly RegExpExecArray[], body: string, place: string): Index[] {
+  const having = (rule: string): string[] =>
+    columns.filter(([, , , rest = ""]) => rest.includes(rule)).map(([, name = ""]) => name);
+  const [key = /^ {2}PRIMARY KEY \((.*)\)/m.exec(body)?.[1] ?? ""] = having("PRIMARY KEY");
+  const keys = [["pkey", "PRIMARY KEY", key], ...having("UNIQUE").map((name) => [`${name}_key`, "UNIQUE", name])];
+  return keys.map(([suffix = "", kind = "", of = ""]) => {
+    const name = `${table}_${suffix}`;
+    return {
+      ...{ name, table, unique: "UNIQUE ", rest: `(${of})` },
+      create: `ALTER TABLE ${place}${table} ADD CONSTRAINT ${name} ${kind} (${of});`,
+      drop: (on) => `ALTER TABLE ${place}${on} DROP CONSTRAINT ${name};`,
+    };
+  });
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
 /** Servers call some types by their long names. */
-function typeOf(name: string): string {
+function typeOf(column: string): string {
+  const [name = ""] = column.split(";", 1);
   return name.toLowerCase().replace("timestamp with time zone", "timestamptz");
 }
 
