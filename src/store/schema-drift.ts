@@ -60,22 +60,22 @@ export function driftOf(sql: string, place: string, found: readonly SchemaPart[]
           `Column ${name} of table ${table} has type ${column[3].split(";", 1)[0]}, not ${type}.`,
           "Restore a backup, or move the threads to a new database: turns move.",
         );
+      } else if (column[3].includes(";")) {
+        const [own, there] = [rulesOf(rest), rulesOf(column[3])];
+        const alter = `ALTER TABLE ${place}${table} ALTER COLUMN ${name}`;
+        for (const rule of own.filter((each) => !there.includes(each))) {
+          const isIdentity = rule.startsWith("GENERATED");
+          const quotedPlace = place.replaceAll("'", "''");
+          // It begins with 1 again.
+          const behind = `ADD ${rule}; SELECT setval(pg_get_serial_sequence('${quotedPlace}${table}', '${name}'), max(${name})) FROM ${place}${table};`;
+          differs(`Column ${name} of table ${table} doesn't have ${rule}.`, `${alter} ${isIdentity ? behind : `SET ${rule};`}`);
+        }
+        if (there.includes(NOT_NULL) && !own.includes(NOT_NULL))
+          differs(`Column ${name} of table ${table} has NOT NULL.`, `${alter} DROP NOT NULL;`);
       }
     }
     const text = has("table", table)?.[3] ?? "";
     if (text === "") {
-      for (const [kind, on, name, column] of found)
-        if (kind === "column" && on === table) {
-          const own = columns.find(([, each]) => each === name);
-          const quotedName = own === undefined ? quoted(name) : name;
-          const quotedPlace = place.replaceAll("'", "''");
-          const alter = `ALTER TABLE ${place}${table} ALTER COLUMN ${quotedName}`;
-          for (const [rule, clause] of ruleDrift(own?.[3], column)) {
-            // An identity begins with 1 again.
-            const behind = ` SELECT setval(pg_get_serial_sequence('${quotedPlace}${table}', '${name}'), max(${name})) FROM ${place}${table};`;
-            differs(`Column ${name} of table ${table} ${rule}`, `${alter} ${clause};${clause.startsWith("ADD") ? behind : ""}`);
-          }
-        }
       indexes.push(...keysOf(table, columns, body, place));
     } else if (columns.every(([, name = ""]) => has("column", name, table) !== undefined) && plain(text) !== plain(statement))
       differs(
@@ -94,49 +94,24 @@ export function driftOf(sql: string, place: string, found: readonly SchemaPart[]
       differs(`Index ${name} of table ${table} is another one.`, `${drop(index[1])} ${create}`);
     }
   }
+  for (const [kind, table, name] of found) {
+    if (kind !== "trigger") continue;
+    // Somebody else chose its name, and a person may paste this.
+    const drop = `DROP TRIGGER "${name.replaceAll('"', '""')}"`;
+    differs(
+      `Table ${table} has a trigger ${name} that this package didn't make.`,
+      place === "" ? `${drop};` : `${drop} ON ${place}${table};`,
+    );
+  }
   return drift;
-}
-
-/** Triggers that this package didn't make. They may be what somebody wants. */
-export function triggersIn(found: readonly SchemaPart[], place: string): Drift[] {
-  return found
-    .filter(([kind]) => kind === "trigger")
-    .map(([, table, name]) => {
-      // Somebody else chose its name, and a person may paste this.
-      const quotedName = quoted(name);
-      const drop = `DROP TRIGGER ${quotedName}`;
-      return {
-        what: `Table ${table} has a trigger ${name} that this package didn't make.`,
-        remedy: place === "" ? `${drop};` : `${drop} ON ${place}${table};`,
-        isMissing: false,
-      };
-    });
 }
 
 const NOT_NULL = "NOT NULL";
 
 /** The rules of a column that a save meets. */
 function rulesOf(text: string): string[] {
-  const [value = "", identity = ""] = [/DEFAULT ('[^']*'|\S+)/, /GENERATED ALWAYS AS IDENTITY/].map(
-    (rule) => rule.exec(text)?.[0],
-  );
-  const isFilled = /NOT NULL|PRIMARY KEY|IDENTITY/.test(text);
-  return [isFilled ? NOT_NULL : "", value.replace("pg_catalog.", ""), identity].filter((rule) => rule !== "");
-}
-
-/**
- * @param wanted the column in the migrations; undefined if it isn't theirs
- * @returns what differs in the rules, and the clauses of ALTER COLUMN that repair it
- */
-function ruleDrift(wanted: string | undefined, column: string): [rule: string, clause: string][] {
-  const [own, there] = [rulesOf(wanted ?? ""), rulesOf(column)];
-  const drift = own
-    .filter((rule) => !there.includes(rule))
-    .map((rule): [string, string] => [`doesn't have ${rule}.`, `${rule.startsWith("GENERATED") ? "ADD" : "SET"} ${rule}`]);
-  // Somebody else's column may be filled by a default.
-  if (there.includes(NOT_NULL) && !own.includes(NOT_NULL) && (wanted !== undefined || there.length === 1))
-    drift.push(["has NOT NULL, which this package didn't give it.", "DROP NOT NULL"]);
-  return drift;
+  const rules = text.replace("pg_catalog.", "").match(/DEFAULT ('[^']*'|\S+)|GENERATED ALWAYS AS IDENTITY/g) ?? [];
+  return [...(/NOT NULL|PRIMARY KEY|IDENTITY/.test(text) ? [NOT_NULL] : []), ...rules];
 }
 
 interface Index {
@@ -164,10 +139,6 @@ function keysOf(table: string, columns: readonly RegExpExecArray[], body: string
       drop: (on) => `ALTER TABLE ${place}${on} DROP CONSTRAINT ${name};`,
     };
   });
-}
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }
 
 /** Servers call some types by their long names. */

@@ -13,7 +13,7 @@ import {
   TURN_ROWS,
   WRITE_ROWS,
 } from "../rows";
-import { type Drift, driftOf, type SchemaPart, triggersIn } from "../schema-drift";
+import { type Drift, driftOf, type SchemaPart } from "../schema-drift";
 import type { Session } from "../session";
 import { ofThread, SPAN, threadOfSeq } from "../spans";
 import type { CheckpointHead, Inspection, ListPointer, RewindRow, RunRow, TokenCounts, TurnRow } from "../store";
@@ -363,8 +363,7 @@ const EFFECT_IDS = "SELECT id FROM langgraph_effects WHERE substr(id, 1, CAST(?2
 export function* schemaDrift(session: Session): Program<Drift[]> {
   const { sql, place, before, parts } = session.engine.dialect.schema;
   if (before !== undefined) yield* session.run(before);
-  const found = yield* session.rows<SchemaPart>(parts);
-  return [...driftOf(sql, place, found), ...triggersIn(found, place)];
+  return driftOf(sql, place, yield* session.rows<SchemaPart>(parts));
 }
 
 /** What brings the tables up to date: the newest version, and the statements of all. */

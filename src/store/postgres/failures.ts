@@ -202,13 +202,13 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "policy",
     "STORE_UNAVAILABLE",
     "refuses it by row-level security",
-    "Nothing of it was saved. For each table, the owner runs ALTER TABLE name NO FORCE ROW LEVEL SECURITY; if the saver has the owner's role, or CREATE POLICY saver ON name TO role USING (true); if it has another one.",
+    "Nothing was saved. For the owner: ALTER TABLE name NO FORCE ROW LEVEL SECURITY; for other roles: CREATE POLICY saver ON name USING (true);",
   ],
   [
     "55000",
     "STORE_UNAVAILABLE",
-    "is set up in a way that doesn't allow it",
-    "Nothing of it was saved. If a table that is published has no replica identity: ALTER TABLE name REPLICA IDENTITY DEFAULT; if the database accepts no connections: ALTER DATABASE name ALLOW_CONNECTIONS true;",
+    "doesn't allow it",
+    "Nothing was saved. For a replica identity: ALTER TABLE name REPLICA IDENTITY DEFAULT; for connections: ALTER DATABASE name ALLOW_CONNECTIONS true;",
   ],
   [
     "42P01 3F000",
@@ -232,7 +232,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "23502 42703 42P10",
     "STORE_FAILED",
     "doesn't have its tables as this package made them",
-    `${NOTHING} npx turns doctor --db URL --schema NAME says what differs, and which statement repairs it.`,
+    `${NOTHING} npx turns doctor --db URL --schema NAME names the repair.`,
   ],
   ["23", "STORE_FAILED", "refused a row that conflicts with another, or with a trigger", NOTHING],
   [

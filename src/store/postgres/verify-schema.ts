@@ -64,8 +64,10 @@ function catalog(schema: string): Phase {
     *next(ctx) {
       const { sql, place, before, parts } = ctx.session.engine.dialect.schema;
       if (before !== undefined) yield* ctx.session.run(before);
-      for (const { what } of driftOf(sql, place, yield* ctx.session.rows<SchemaPart>(parts)))
-        problem(ctx, "the schema of the migrations; `turns doctor` names the statement that repairs it", what);
+      // Triggers may be what somebody wants.
+      const found = (yield* ctx.session.rows<SchemaPart>(parts)).filter(([kind]) => kind !== "trigger");
+      for (const { what } of driftOf(sql, place, found))
+        problem(ctx, "the schema of the migrations; turns doctor names the repair", what);
       for (const { name, on_table: table } of yield* ctx.session.all<{ name: string; on_table: string }>(UNCHECKED, schema))
         problem(ctx, `constraint ${name} on ${table}, checked for all rows`, "one that wasn't checked");
       const numbers = yield* ctx.session.all<{ name: string; given: number | null; greatest: number | null }>(NUMBERS, schema);
