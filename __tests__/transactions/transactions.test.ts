@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import Database from "better-sqlite3";
-import { drizzle } from "drizzle-orm/node-postgres";
 import { type DefinedEffect, defineEffect, effect, TurnSaver } from "langgraph-checkpoint-turns";
 import {
   drizzleTransactions,
@@ -499,45 +498,4 @@ test("S9.6 what can't run transactions is refused by name, and so are options th
     );
   }
   db.close();
-});
-
-/** A pool of one client, whose connection may be lost: the next statement fails, and the pool replaces a client that is given back broken. */
-class Pool {
-  readonly totalCount = 1;
-  isLost = false;
-  isOut = false;
-  readonly given: unknown[] = [];
-  readonly on = () => this;
-  readonly query = async () => ({ rows: [], command: "" });
-
-  async connect() {
-    if (this.isOut) throw new Error("timeout exceeded when trying to connect");
-    this.isOut = true;
-    return {
-      query: async () => {
-        if (this.isLost) throw new Error("Connection terminated unexpectedly");
-        return { rows: [], command: "" };
-      },
-      release: (isBroken: unknown) => {
-        this.given.push(isBroken);
-        this.isOut = false;
-      },
-    };
-  }
-}
-
-test("S9.6 by Drizzle, a client whose BEGIN fails goes back to its pool, and one is thrown away only if the database has failed", async () => {
-  const pool = new Pool();
-  const tx = drizzleTransactions(drizzle({ client: pool as never }));
-  const complete = (run: () => string): Promise<unknown> =>
-    refusal(Promise.resolve(tx.complete({ key: randomUUID(), threadId: "t", name: "e", tries: 1 }, run)));
-  pool.isLost = true;
-  for (const _ of [1, 2, 3]) expect(await complete(() => "done")).toMatchObject({ code: "STORE_UNAVAILABLE" });
-  expect(pool.given).toEqual([true, true, true]);
-  pool.isLost = false;
-  const refused = new Error("no money");
-  await complete(() => {
-    throw refused;
-  });
-  expect(pool.given).toEqual([true, true, true, false]);
 });

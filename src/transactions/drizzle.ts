@@ -1,6 +1,6 @@
 import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type Row, type TransactionsOptions, type Value, withLiterals } from "./completions";
-import { listenTo, type PgClient, type PgPool } from "./pg-pool";
+import { lent, listenTo, type PgClient, type PgPool } from "./pg-pool";
 
 /** What is needed of Drizzle on PostgreSQL, and of its transactions. */
 interface DrizzlePgQueries {
@@ -8,6 +8,11 @@ interface DrizzlePgQueries {
 }
 interface DrizzlePgDatabase<Tx> extends DrizzlePgQueries {
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+}
+/** How it keeps a pool of `pg`. */
+interface DrizzleOnPool {
+  $client?: PgPool<PgClient> & { totalCount?: number };
+  session?: { client?: unknown };
 }
 
 /** What is needed of Drizzle on better-sqlite3, and of its transactions. */
@@ -44,8 +49,15 @@ export function drizzleTransactions(
       const result = await (tx ?? db).execute(withLiterals(sql, values, "postgres"));
       return (Array.isArray(result) ? result : (result as { rows: unknown }).rows) as Row[];
     };
-    const transaction = <T>(work: (tx: DrizzlePgQueries) => T | Promise<T>): Promise<T> =>
-      transactionOn(db, async (tx) => work(tx));
+    const transaction = async <T>(work: (tx: DrizzlePgQueries) => T | Promise<T>): Promise<T> => {
+      const { $client: pool, session } = db as DrizzleOnPool;
+      if (pool?.totalCount === undefined || session?.client !== pool) return db.transaction(async (tx) => work(tx));
+      // Drizzle never gives a client back whose BEGIN fails.
+      return lent(pool, async (client) => {
+        const onClient = Object.create(session, { client: { value: client } }) as typeof db;
+        return onClient.transaction(async (tx) => work(tx));
+      });
+    };
     return new Completions<DrizzlePgQueries>({ dialect: "postgres", isSync: false, transaction, query }, options);
   }
   checkedHandle("drizzleTransactions", db, ["all", "run"], "a database of drizzle() on PostgreSQL or better-sqlite3");
@@ -57,42 +69,4 @@ export function drizzleTransactions(
   };
   const transaction = <T>(work: (tx: DrizzleSqliteQueries) => T): T => db.transaction(work, { behavior: "immediate" });
   return new Completions<DrizzleSqliteQueries, true>({ dialect: "sqlite", isSync: true, transaction, query }, options);
-}
-
-/** How Drizzle keeps a pool of `pg`. */
-interface OnPool<Tx> {
-  $client?: PgPool<PgClient> & { totalCount?: unknown };
-  session?: { client?: unknown; transaction?: DrizzlePgDatabase<Tx>["transaction"] };
-}
-
-/**
- * On a pool of `pg`, the transaction gets a client of ours. Drizzle never gives a client back whose BEGIN fails, so after a few restarts
- * of the server the pool would have none left, and everybody would wait forever.
- */
-async function transactionOn<Tx, T>(db: DrizzlePgDatabase<Tx>, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const { $client: pool, session } = db as OnPool<Tx>;
-  if (typeof pool?.totalCount !== "number" || session?.client !== pool || session.transaction === undefined)
-    return db.transaction(work);
-  const client = await pool.connect();
-  let own: unknown = client;
-  const watched = async (tx: Tx): Promise<T> => {
-    try {
-      return await work(tx);
-    } catch (error) {
-      own = error;
-      throw error;
-    }
-  };
-  let isBroken = true;
-  try {
-    const onClient = Object.create(session, { client: { value: client } }) as Required<typeof session>;
-    const result = await onClient.transaction(watched);
-    isBroken = false;
-    return result;
-  } catch (error) {
-    isBroken = error !== own;
-    throw error;
-  } finally {
-    client.release(isBroken);
-  }
 }
