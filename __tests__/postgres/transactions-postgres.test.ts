@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { drizzleTransactions, pgTransactions } from "langgraph-checkpoint-turns/transactions";
 import type { Pool, PoolClient } from "pg";
@@ -7,7 +6,7 @@ import { refusal } from "../support/eff-world";
 import { isCommit, isCommitAnswer } from "../support/postgres/messages";
 import { nth, PostgresProxy } from "../support/postgres/proxy";
 import { testOf } from "../transactions/tx-libraries";
-import { byPg, DIRECT_URL, type Own, poolOn, POSTGRES_LIBRARIES, schemaOfOwn, URL_OF_TESTS } from "../transactions/tx-postgres";
+import { byPg, type Own, poolOn, POSTGRES_LIBRARIES, schemaOfOwn, URL_OF_TESTS } from "../transactions/tx-postgres";
 import type { Bank } from "../transactions/tx-world";
 
 describe("a network that breaks, and a server that ends connections", () => {
@@ -68,35 +67,6 @@ describe("a network that breaks, and a server that ends connections", () => {
       await pool.end();
     },
   );
-
-  test("S9.6 by Drizzle, clients lost before BEGIN and those of a failed `run` go back to their pool", async () => {
-    const pool = poolOn(DIRECT_URL, own.name);
-    const tx = drizzleTransactions(drizzle({ client: pool }), { schema: own.name, createTable: false });
-    const complete = async (run: () => string): Promise<unknown> =>
-      tx.complete({ key: randomUUID(), threadId: "t", name: "e", tries: 1 }, run).catch((error: unknown) => error);
-    const { connect } = pool;
-    let lost = 0;
-    pool.connect = (async () => {
-      const client = (await connect.call(pool)) as unknown as PoolClient & { processID: number };
-      const isGone = once(client, "error");
-      await bank.sql(`SELECT pg_terminate_backend(${client.processID})`);
-      await isGone;
-      lost += 1;
-      return client;
-    }) as typeof connect;
-    for (const _ of [1, 2, 3]) expect(await complete(() => "done")).toMatchObject({ code: "STORE_UNAVAILABLE" });
-    expect(lost).toBeGreaterThan(2);
-    pool.connect = connect;
-    expect(pool.totalCount).toBe(0);
-    const refused = new Error("no money");
-    const failing = (): string => {
-      throw refused;
-    };
-    for (const _ of [1, 2, 3]) expect(await complete(failing)).toBe(refused);
-    expect([pool.totalCount, pool.idleCount]).toEqual([1, 1]);
-    expect(await complete(() => "done")).toBe("done");
-    await pool.end();
-  });
 
   test("S9.6 COMMIT is carried out, its answer lost: the key is found, and it is done", async () => {
     expect(await charged(() => (proxy.fate = nth(1, isCommitAnswer, "cut")))).toEqual({ ended: "text", seen: 1, runs: 1 });

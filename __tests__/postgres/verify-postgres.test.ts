@@ -155,6 +155,21 @@ describe("S9.1 verify checks the schema", () => {
     saver.close();
   });
 
+  test("S9.1 a schema with brackets in its name, and indexes that are stored in another way, are as the migrations made them", async () => {
+    const schema = `a (${process.pid}) ON b`;
+    const url = process.env["TURNS_PG_URL"]!;
+    const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
+    await chain(saver).invoke({ log: ["in"] }, thread);
+    await onServer(
+      process.env["TURNS_PG_DIRECT_URL"] ?? url,
+      `ALTER INDEX "${schema}".langgraph_threads_pkey SET (fillfactor = 80)`,
+      `ALTER INDEX "${schema}".langgraph_writes_by_checkpoint SET (deduplicate_items = off)`,
+    );
+    expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
+    await saver.close();
+    await onServer(process.env["TURNS_PG_DIRECT_URL"] ?? url, `DROP SCHEMA "${schema}" CASCADE`);
+  });
+
   test("S9.1 a statement that the server cancels is no damage: verify ends with its error", async () => {
     const path = tempFile();
     const saver = openSaver(path, { logger: quiet });

@@ -21,7 +21,7 @@ import { type Bank, CHARGES, type Library, type Tables } from "./tx-world";
 /** Banks on the PostgreSQL server of the tests. */
 const ROOT = join(__dirname, "..", "..");
 export const URL_OF_TESTS = process.env["TURNS_PG_URL"] ?? "";
-export const DIRECT_URL = process.env["TURNS_PG_DIRECT_URL"] ?? URL_OF_TESTS;
+const DIRECT_URL = process.env["TURNS_PG_DIRECT_URL"] ?? URL_OF_TESTS;
 
 /** How many connections a library has at most, if it is told how long to wait for one. */
 const FEW = 2;

@@ -66,7 +66,7 @@ export function driftOf(sql: string, place: string, found: readonly SchemaPart[]
         for (const rule of own.filter((each) => !there.includes(each))) {
           const isIdentity = rule.startsWith("GENERATED");
           const quotedPlace = place.replaceAll("'", "''");
-          // It begins with 1 again.
+          // A new identity starts at 1.
           const behind = `ADD ${rule}; SELECT setval(pg_get_serial_sequence('${quotedPlace}${table}', '${name}'), max(${name})) FROM ${place}${table};`;
           differs(`Column ${name} of table ${table} doesn't have ${rule}.`, `${alter} ${isIdentity ? behind : `SET ${rule};`}`);
         }
@@ -149,7 +149,9 @@ function typeOf(column: string): string {
 
 /** What an index is, without the names and the brackets that servers add. */
 function definition(text: string): string {
-  const [, unique = "", rest = ""] = /^CREATE (UNIQUE )?INDEX .*? ON .*?(\(.*)$/s.exec(text) ?? [];
+  // A server also says how it's stored. The name of a schema may have brackets.
+  const own = text.replace(/ ON .* USING btree /s, " ON t ").replace(/ WITH \([^)]*\)/, "");
+  const [, unique = "", rest = ""] = /^CREATE (UNIQUE )?INDEX .*? ON .*?(\(.*)$/s.exec(own) ?? [];
   return `${unique}${plain(rest)
     .replaceAll(/::\w+|[()]/g, " ")
     .replaceAll(/\s+/g, " ")

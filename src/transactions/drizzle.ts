@@ -1,6 +1,6 @@
 import type { Transactions } from "../effects/transactional";
 import { checkedHandle, Completions, type Row, type TransactionsOptions, type Value, withLiterals } from "./completions";
-import { lent, listenTo, type PgClient, type PgPool } from "./pg-pool";
+import { listenTo } from "./pg-pool";
 
 /** What is needed of Drizzle on PostgreSQL, and of its transactions. */
 interface DrizzlePgQueries {
@@ -8,11 +8,6 @@ interface DrizzlePgQueries {
 }
 interface DrizzlePgDatabase<Tx> extends DrizzlePgQueries {
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
-}
-/** How it keeps a pool of `pg`. */
-interface DrizzleOnPool {
-  $client?: PgPool<PgClient> & { totalCount?: number };
-  session?: { client?: unknown };
 }
 
 /** What is needed of Drizzle on better-sqlite3, and of its transactions. */
@@ -49,15 +44,7 @@ export function drizzleTransactions(
       const result = await (tx ?? db).execute(withLiterals(sql, values, "postgres"));
       return (Array.isArray(result) ? result : (result as { rows: unknown }).rows) as Row[];
     };
-    const transaction = async <T>(work: (tx: DrizzlePgQueries) => T | Promise<T>): Promise<T> => {
-      const { $client: pool, session } = db as DrizzleOnPool;
-      if (pool?.totalCount === undefined || session?.client !== pool) return db.transaction(async (tx) => work(tx));
-      // Drizzle never gives a client back whose BEGIN fails.
-      return lent(pool, async (client) => {
-        const onClient = Object.create(session, { client: { value: client } }) as typeof db;
-        return onClient.transaction(async (tx) => work(tx));
-      });
-    };
+    const transaction = <T>(work: (tx: DrizzlePgQueries) => T | Promise<T>): Promise<T> => db.transaction(async (tx) => work(tx));
     return new Completions<DrizzlePgQueries>({ dialect: "postgres", isSync: false, transaction, query }, options);
   }
   checkedHandle("drizzleTransactions", db, ["all", "run"], "a database of drizzle() on PostgreSQL or better-sqlite3");

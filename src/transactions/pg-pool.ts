@@ -43,7 +43,8 @@ export async function begun<Client extends PgClient>(pool: PgPool<Client>): Prom
     client.on("error", ignored);
     try {
       // Our COMMIT would commit what its last user has left open.
-      if (isInTransaction(client)) throw new Error("Connection terminated: it was left in a transaction");
+      if (/[TE]/.test(client.getTransactionStatus?.() ?? ""))
+        throw new Error("Connection terminated: it was left in a transaction");
       await client.query("BEGIN");
       return client;
     } catch (error) {
@@ -56,20 +57,6 @@ export async function begun<Client extends PgClient>(pool: PgPool<Client>): Prom
 export function released(client: PgClient, isBroken: boolean): void {
   client.removeListener("error", ignored);
   client.release(isBroken);
-}
-
-/** Work on a client of the pool, which gets it back even if it was lost. */
-export async function lent<T>(pool: PgPool<PgClient>, work: (client: PgClient) => Promise<T>): Promise<T> {
-  const client = await pool.connect();
-  try {
-    return await work(client);
-  } finally {
-    client.release(isInTransaction(client));
-  }
-}
-
-function isInTransaction(client: PgClient): boolean {
-  return /[TE]/.test(client.getTransactionStatus?.() ?? "");
 }
 
 /** A statement by itself, once more on another connection if one was lost: repeating it changes nothing. */

@@ -27,7 +27,7 @@ const LEAVE = `UPDATE langgraph_runs SET run_id = ?2, beat_at = ${LEFT} WHERE ru
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /**
  * A run that succeeded leaves nothing to recover. One that failed in a caller's hands does, if recovery had given up before. One whose
- * thread was taken over says nothing of it.
+ * thread was taken over changes nothing.
  */
 const RECOVERED = `DELETE FROM langgraph_recoveries WHERE thread = (SELECT thread FROM langgraph_threads WHERE thread_id = ?1)
   AND (?2 = 1 OR given_up = 0) AND EXISTS (SELECT 1 FROM langgraph_runs WHERE run_id = ?3)`;

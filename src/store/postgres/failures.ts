@@ -232,7 +232,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "23502 42703 42P10",
     "STORE_FAILED",
     "doesn't have its tables as this package made them",
-    `${NOTHING} npx turns doctor --db URL --schema NAME names the repair.`,
+    `${NOTHING} npx turns doctor --db URL --schema NAME compares them.`,
   ],
   ["23", "STORE_FAILED", "refused a row that conflicts with another, or with a trigger", NOTHING],
   [
@@ -261,7 +261,9 @@ export function translated(error: unknown, database: string, other: (typeof MEAN
     sqlstate === "" ? kindOfLoss(error) : BY_POLICY.test((error as { routine?: string }).routine ?? "") ? "policy" : sqlstate;
   if (kind === undefined) return error;
   const [, code, problem, remedy] =
-    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ?? other;
+    MEANINGS.find(([codes]) => codes.split(" ").some((prefix) => kind.startsWith(prefix))) ??
+    // Of a pooler, which doesn't translate it.
+    ((error as { severity?: string }).severity === "FATAL" ? CLOSED : other);
   const { message, cause } = error as Error;
   return new TurnsError(code, {
     problem: `Database ${database} ${problem} (${sqlstate === "" ? message : `${sqlstate}: ${message}`}).`,
