@@ -3,8 +3,7 @@ import { PostgresTurnSaver } from "../../src/postgres/index";
 import { ON_POSTGRES, openSaver, schemaAt } from "../support/open-saver";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
-import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { Connection, internalsOf, setRoundTripHook } from "../../src/testing-internal";
+import { Connection, setRoundTripHook } from "../../src/testing-internal";
 import { fullFile } from "../integrity/ver-world";
 import { startServer } from "../support/postgres/server";
 import { tempFile } from "../support/temp";
@@ -63,88 +62,6 @@ describe("S9.1 verify checks the schema", () => {
     saver.close();
   });
 
-  test.each<[what: string, change: string, told: string[], isRefused: boolean]>([
-    [
-      "a default that was dropped",
-      "ALTER TABLE $langgraph_commits ALTER COLUMN made_at DROP DEFAULT",
-      ["Column made_at of table langgraph_commits doesn't have DEFAULT now()."],
-      true,
-    ],
-    [
-      "another default",
-      "ALTER TABLE $langgraph_checkpoints ALTER COLUMN state_format SET DEFAULT 'none'",
-      ["Column state_format of table langgraph_checkpoints doesn't have DEFAULT 'state'."],
-      false,
-    ],
-    [
-      "a column that may be null",
-      "ALTER TABLE $langgraph_tasks ALTER COLUMN kind DROP NOT NULL",
-      ["Column kind of table langgraph_tasks doesn't have NOT NULL."],
-      false,
-    ],
-    [
-      "a column that may not be null any more",
-      "ALTER TABLE $langgraph_checkpoints ALTER COLUMN seq SET NOT NULL",
-      ["Column seq of table langgraph_checkpoints has NOT NULL."],
-      false,
-    ],
-    [
-      "an identity that was dropped",
-      "ALTER TABLE $langgraph_checkpoints ALTER COLUMN rowid DROP IDENTITY",
-      ["Column rowid of table langgraph_checkpoints doesn't have GENERATED ALWAYS AS IDENTITY."],
-      false,
-    ],
-    [
-      "a primary key that is gone",
-      "ALTER TABLE $langgraph_items DROP CONSTRAINT langgraph_items_pkey",
-      ["Index langgraph_items_pkey of table langgraph_items is missing, so queries that need it read the whole table."],
-      false,
-    ],
-    [
-      "a unique key of other columns",
-      "ALTER TABLE $langgraph_threads DROP CONSTRAINT langgraph_threads_tag_key, ADD CONSTRAINT langgraph_threads_tag_key UNIQUE (tag, seq)",
-      ["Index langgraph_threads_tag_key of table langgraph_threads is another one."],
-      false,
-    ],
-    [
-      "an index of other columns",
-      "DROP INDEX $langgraph_writes_by_checkpoint; CREATE INDEX langgraph_writes_by_checkpoint ON $langgraph_writes (thread, checkpoint_id)",
-      ["Index langgraph_writes_by_checkpoint of table langgraph_writes is another one."],
-      false,
-    ],
-    [
-      "an index of another table",
-      "DROP INDEX $langgraph_writes_by_checkpoint; CREATE INDEX langgraph_writes_by_checkpoint ON $langgraph_snapshots (thread, checkpoint_ns, checkpoint_id)",
-      ["Index langgraph_writes_by_checkpoint of table langgraph_writes is another one."],
-      false,
-    ],
-  ])("S9.1 %s is told by verify, and by doctor with what repairs it", async (_, change, whats, isRefused) => {
-    const path = tempFile();
-    const saver = openSaver(path, { logger: quiet });
-    await chain(saver).invoke({ log: ["in"] }, thread);
-    const drift = async () => internalsOf(saver).store.inspect.schemaDrift();
-    expect(await drift()).toEqual([]);
-    const run = async (text: string) =>
-      onServer(
-        process.env["TURNS_PG_DIRECT_URL"],
-        text.replaceAll("$", () => `"${schemaAt(path)}".`),
-      );
-    await run(change);
-    const found = await drift();
-    expect(found.map(({ what }) => what)).toEqual(whats);
-    expect((await saver.verify()).problems.map(({ table, found: told }) => [table, told])).toEqual(
-      whats.map((what) => ["pg_index", what]),
-    );
-    const saved = saver.put(thread, emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
-    const message = expect.stringMatching(/tables as this package made them.*23502.*turns doctor --db URL/s);
-    await (isRefused ? expect(saved).rejects.toMatchObject({ code: "STORE_FAILED", message }) : saved);
-    await run(found.map(({ remedy }) => remedy).join("\n"));
-    expect(await drift()).toEqual([]);
-    expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
-    await chain(saver).invoke({ log: ["more"] }, thread);
-    saver.close();
-  });
-
   test("S9.1 a constraint of somebody else's table in the schema is none of ours", async () => {
     const path = tempFile();
     const saver = openSaver(path, { logger: quiet });
@@ -153,21 +70,6 @@ describe("S9.1 verify checks the schema", () => {
     await onServer(process.env["TURNS_PG_DIRECT_URL"], `SET search_path = ${schemaAt(path)}`, theirs);
     expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
     saver.close();
-  });
-
-  test("S9.1 a schema with brackets in its name, and indexes that are stored in another way, are as the migrations made them", async () => {
-    const schema = `a (${process.pid}) ON b`;
-    const url = process.env["TURNS_PG_URL"]!;
-    const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
-    await chain(saver).invoke({ log: ["in"] }, thread);
-    await onServer(
-      process.env["TURNS_PG_DIRECT_URL"] ?? url,
-      `ALTER INDEX "${schema}".langgraph_threads_pkey SET (fillfactor = 80)`,
-      `ALTER INDEX "${schema}".langgraph_writes_by_checkpoint SET (deduplicate_items = off)`,
-    );
-    expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
-    await saver.close();
-    await onServer(process.env["TURNS_PG_DIRECT_URL"] ?? url, `DROP SCHEMA "${schema}" CASCADE`);
   });
 
   test("S9.1 a statement that the server cancels is no damage: verify ends with its error", async () => {

@@ -78,9 +78,8 @@ function partsOf(schema: string): string {
   const ours = `t.relnamespace = '${schema}'::regnamespace AND starts_with(t.relname, 'langgraph_')`;
   const index = "JOIN pg_catalog.pg_index AS x ON x.indrelid = t.oid JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid";
   return `SELECT 'table', t.relname::text, t.relname::text, '' FROM pg_catalog.pg_class AS t WHERE ${ours} AND t.relkind IN ('r', 'p')
-    UNION ALL SELECT 'column', t.relname::text, a.attname::text, concat(format_type(a.atttypid, a.atttypmod), ';', CASE WHEN a.attnotnull THEN ' NOT NULL' END,
-      ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), CASE WHEN a.attidentity <> '' THEN ' GENERATED ALWAYS AS IDENTITY' END) FROM pg_catalog.pg_class AS t
-      JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = t.oid AND d.adnum = a.attnum WHERE ${ours} AND t.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL SELECT 'column', t.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_class AS t
+      JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid WHERE ${ours} AND t.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
     UNION ALL SELECT 'index', t.relname::text, i.relname::text, pg_get_indexdef(i.oid) FROM pg_catalog.pg_class AS t ${index} WHERE ${ours}
     UNION ALL SELECT 'invalid', t.relname::text, i.relname::text, '' FROM pg_catalog.pg_class AS t ${index}
       WHERE ${ours} AND NOT (x.indisvalid AND x.indisready AND x.indislive)

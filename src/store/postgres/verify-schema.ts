@@ -3,7 +3,6 @@ import { wrappedKeys } from "../ops/verify-keys";
 import { appliedMigrations } from "../ops/verify-migrations";
 import type { Program, Statement } from "../program";
 import type { Session } from "../session";
-import { driftOf, type SchemaPart } from "../schema-drift";
 import { ALL_TABLES } from "../tables";
 import { postgresMigrations } from "./migrations.generated";
 
@@ -18,6 +17,9 @@ interface Index {
 }
 
 const MADE = /CREATE (UNIQUE )?INDEX (\w+) ON :"schema"\.(\w+) \(([^)]*)\)(?: WHERE ([^;]*))?;/g;
+const VALID = `SELECT i.relname AS name, x.indisvalid AND x.indisready AND x.indislive AS valid, x.indisunique AS own
+  FROM pg_catalog.pg_index AS x JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
+  JOIN pg_catalog.pg_namespace AS n ON n.oid = i.relnamespace WHERE n.nspname = ?`;
 const UNCHECKED = `SELECT c.conname AS name, t.relname AS on_table FROM pg_catalog.pg_constraint AS c
   JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
   WHERE n.nspname = ? AND starts_with(t.relname::text, 'langgraph_') AND NOT c.convalidated`;
@@ -32,8 +34,8 @@ const PLANNER = `SELECT pg_catalog.set_config('enable_seqscan', ?1, true), pg_ca
   pg_catalog.set_config('enable_indexscan', ?2, true), pg_catalog.set_config('enable_indexonlyscan', ?2, true)`;
 
 /**
- * What a server can say of its tables in SQL: that they and their indexes are as the migrations made them, that indexes have as many rows
- * as their tables, that unique keys are unique in the tables themselves, that constraints hold, and that sequences aren't behind their rows.
+ * What a server can say of its tables in SQL: that all indexes are there, valid, and have as many rows as their tables, that unique
+ * keys are unique in the tables themselves, that constraints hold, and that sequences aren't behind their rows.
  *
  * @param schema unquoted
  */
@@ -41,9 +43,19 @@ export function schemaPhases(schema: string): (session: Session, only: Owner | u
   // eslint-disable-next-line require-yield -- there is nothing to ask yet
   return function* (_, only) {
     if (only !== undefined) return [];
-    return [catalog(schema), appliedMigrations(postgresMigrations), wrappedKeys(), ...allIndexes().map(counted)];
+    const indexes = allIndexes();
+    return [catalog(schema, [...indexes, MARKS]), appliedMigrations(postgresMigrations), wrappedKeys(), ...indexes.map(counted)];
   };
 }
+
+/** Of the marks of transactions, which aren't rows of a store. */
+const MARKS: Index = {
+  table: "langgraph_commits",
+  name: "langgraph_commits_pkey",
+  unique: true,
+  columns: "number",
+  where: "true",
+};
 
 /** Those of the migrations, and the primary keys. */
 function allIndexes(): Index[] {
@@ -58,16 +70,18 @@ function allIndexes(): Index[] {
   return [...keys, ...made];
 }
 
-function catalog(schema: string): Phase {
+function catalog(schema: string, indexes: readonly Index[]): Phase {
   return {
     table: "pg_index",
     *next(ctx) {
-      const { sql, place, before, parts } = ctx.session.engine.dialect.schema;
-      if (before !== undefined) yield* ctx.session.run(before);
-      // Triggers may be what somebody wants.
-      const found = (yield* ctx.session.rows<SchemaPart>(parts)).filter(([kind]) => kind !== "trigger");
-      for (const { what } of driftOf(sql, place, found))
-        problem(ctx, "the schema of the migrations; turns doctor names the repair", what);
+      const rows = yield* ctx.session.all<{ name: string; valid: number; own: number }>(VALID, schema);
+      const found = new Map(rows.map((row) => [row.name, row]));
+      for (const { name, table, unique } of indexes) {
+        const row = found.get(name);
+        if (row?.valid === 1 && (row.own === 1 || !unique)) continue;
+        const what = row === undefined ? "none" : row.valid === 1 ? "one that isn't unique" : "one that the server doesn't use";
+        problem(ctx, `index ${name} on ${table}`, what);
+      }
       for (const { name, on_table: table } of yield* ctx.session.all<{ name: string; on_table: string }>(UNCHECKED, schema))
         problem(ctx, `constraint ${name} on ${table}, checked for all rows`, "one that wasn't checked");
       const numbers = yield* ctx.session.all<{ name: string; given: number | null; greatest: number | null }>(NUMBERS, schema);
